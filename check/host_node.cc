@@ -127,7 +127,7 @@ class HostNode final : public Node {
            (host_.all_done() && host_.calls() == wanted_);
   }
 
-  // Calls ask for memory, as PathRank's do.
+  // Calls ask for memory, as the library's do.
   bool asks() const { return system_.groups() > 1; }
 
   // The requests that have been answered so, by number.

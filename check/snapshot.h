@@ -13,7 +13,7 @@
 
 #include "check/archive.h"
 #include "check/path_host.h"
-#include "commlib/core/rank_calls.h"
+#include "commlib/core/group_calls.h"
 #include "incengine/core/engine.h"
 #include "incengine/modes/table.h"
 #include "sim/host.h"
@@ -55,7 +55,7 @@ struct Snapshot {
                       const std::function<void(std::span<uint8_t>)>& data);
   // What a host holds in its bounce buffers is relabelled.
   static void Relabel(sim::Host& host, const std::function<void(std::span<uint8_t>)>& data) {
-    Bounced(host.core_, data);
+    Bounced(host.core_.core_, data);
   }
 
  private:
@@ -138,6 +138,8 @@ struct Snapshot {
   static void Core(A& a, Of<A, RankCore>& core);
   template <typename A>
   static void Calls(A& a, Of<A, RankCalls>& calls, Of<A, std::vector<Buffers>>& buffers);
+  template <typename A>
+  static void Group(A& a, Of<A, GroupCalls>& group, Of<A, std::vector<Buffers>>& buffers);
   template <typename A>
   static void HostsCall(A& a, Of<A, HostCall>& call, Of<A, std::vector<Buffers>>& buffers);
   template <typename A>

@@ -50,13 +50,15 @@ void Snapshot::EveryField(const roce::QueuePair& qp) {
 }
 
 void Snapshot::EveryField(const sim::Host& host) {
-  // Not saved: rank, ack_delay, wake; acks, of hosts that share them, which those here do not.
-  [[maybe_unused]] const auto& [rank, ack_delay, wake, acks, qp, rank_calls, calls, unfinished, wants_poll,
-                                stopped, life] = host;
+  // Not saved: rank, ack_delay, wake, group; post_to_peer, of hosts that speak to hosts, which those here do
+  // not.
+  [[maybe_unused]] const auto& [rank, ack_delay, wake, qp, group, group_calls, post_to_peer, calls, unfinished,
+                                wants_poll, stopped, life] = host;
   {
-    // Not saved: finished_at.
-    [[maybe_unused]] const auto& [state, outcome, reply, finished_at] = calls.front();
+    // Not saved: finished_at; by_hosts, which those here are not.
+    [[maybe_unused]] const auto& [state, outcome, reply, finished_at, by_hosts] = calls.front();
   }
+  const RankCalls& rank_calls = group_calls.core_;
   // Not saved: bounce_bytes, inline_bytes, slot_bytes, rank, world_size; scale and saturation, of quantised
   // calls, which those here are not.
   [[maybe_unused]] const auto& [bounce_bytes, inline_bytes, slot_bytes, own_rank, world_size, scale,

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 
 #include "base/check.h"
 #include "check/snapshot.h"
@@ -296,16 +297,44 @@ void Snapshot::Bounced(C& calls, const Action& action) {
   }
 }
 
+// None of whose calls goes between the hosts, and each of which is one invocation.
+template <typename A>
+void Snapshot::Group(A& a, Of<A, GroupCalls>& group, Of<A, std::vector<Buffers>>& buffers) {
+  auto& [config, core, hosts_config, hosts, calls, first, begun, next, held_from, open, is_asking,
+         invocations, started, first_op, hosts_calls, first_hosts_op, wants_connections, is_drained, acks,
+         windows, granted, busy] = group;
+  NotSaved(config, hosts_config, hosts, held_from, hosts_calls, first_hosts_op, wants_connections, acks,
+           windows);
+  a.Numbers(first, begun, next, open, is_asking, started, first_op, is_drained, granted, busy);
+  const auto kept = static_cast<size_t>(next - first);
+  if constexpr (A::kReads) calls.assign(std::bit_ceil(std::max(calls.size(), kept)), {});
+  for (CallNumber number = first; number < next; ++number) {
+    auto& [header, send, recv, most, slices, ended, way, outcome, is_done] = group.At(number);
+    Header(a, header);
+    a.Numbers(most, slices, ended, way, outcome, is_done);
+    if constexpr (A::kReads) {
+      Buffers& own = buffers[static_cast<size_t>(number)];
+      send = own.send.data();
+      recv = own.recv.data();
+    }
+  }
+  Sequence(a, invocations, [&a](auto& invocation) {
+    auto& [call, hosts_op, slice, kind] = invocation;
+    a.Numbers(call, hosts_op, slice, kind);
+  });
+  Calls(a, core, buffers);
+}
+
 template <typename A>
 void Snapshot::Host(A& a, Of<A, sim::Host>& host, Of<A, std::vector<Buffers>>& buffers) {
   check::Regions memory;
-  memory.Add(host.core_.memory_);
+  memory.Add(host.core_.core_.memory_);
   for (auto& buffer : buffers) {
     memory.Add(buffer.send);
     memory.Add(buffer.recv);
   }
   QueuePair(a, host.qp_, memory);
-  Calls(a, host.core_, buffers);
+  Group(a, host.core_, buffers);
   a.Numbers(host.unfinished_, host.wants_poll_, host.stopped_, host.life_);
   size_t number = 0;
   Sequence(a, host.calls_, [&](auto& call) {

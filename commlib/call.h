@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "commlib/core/group_calls.h"
 #include "commlib/timeouts.h"
 #include "commlib/verbs/device.h"
 #include "epic/epic.h"
@@ -14,7 +15,7 @@ namespace epic::internal {
 
 // Guarded by its communicator's mutex.
 struct Call {
-  ControlHeader header;  // of the whole call
+  ControlHeader header;
   const uint8_t* send = nullptr;
   uint8_t* recv = nullptr;
   // Where the NIC reads and writes, if not in the bounce buffers.
@@ -29,10 +30,7 @@ struct Call {
   Clock::time_point deadline;
   std::chrono::milliseconds ask_before{0};
   Clock::time_point made_at;
-  int64_t number = 0;       // of its communicator's calls, from 0
-  bool busy = false;    // another group had the memory in switches
-  uint64_t slices = 1;  // that it is made in
-  uint64_t ended = 0;   // of them
+  CallNumber number = 0;  // of its communicator's calls
   bool done = false;
   Error error;  // once done
 };

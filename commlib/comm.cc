@@ -4,16 +4,13 @@
 #include <netinet/in.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "base/check.h"
 #include "base/fork.h"
 #include "commlib/arguments.h"
-#include "commlib/comm_slices.h"
 #include "commlib/log.h"
 #include "commlib/messages.h"
 #include "commlib/progress.h"
@@ -33,7 +30,7 @@ Comm::Comm(const Options& options)
     : fork_depth_(ForkDepth()),
       options_(options),
       alone_(options.size == 1),
-      core_(kBounceBytes, kMaxInlineBytes) {}
+      calls_(kBounceBytes, kMaxInlineBytes) {}
 
 Error Comm::Post(const ControlHeader& header, const void* send, void* recv, bool wait_follows,
                  std::shared_ptr<Call>* out) {
@@ -50,11 +47,11 @@ Error Comm::Post(const ControlHeader& header, const void* send, void* recv, bool
   }
   std::unique_lock lock(mutex_);
   if (!error_.ok()) return error_;
-  if (open_calls_ >= kMaxCalls) {
+  if (calls_.open() >= kMaxCalls) {
     return {ErrorCode::kNoResource,
             fmt::format("{} calls are outstanding on this communicator: wait for some", kMaxCalls)};
   }
-  if (!refusal.empty() || !held_.empty()) return Hold(std::move(call), refusal, wait_follows, out);
+  if (!refusal.empty() || calls_.holds()) return Hold(std::move(call), refusal, wait_follows, out);
   if (alone_) {
     lock.unlock();
     RunAlone(*call);
@@ -62,11 +59,11 @@ Error Comm::Post(const ControlHeader& header, const void* send, void* recv, bool
     *out = std::move(call);
     return {};
   }
-  const bool by_hosts = GoesByHosts(header);
-  const bool asks = Asks(header);
+  const bool by_hosts = calls_.GoesByHosts(header);
+  const bool asks = calls_.Asks(header);
   if (by_hosts || asks) {
     if (Error e = EnsureHosts(); !e.ok()) return e;
-    if (Error e = hosts_->CheckLength(header); !e.ok()) return e;
+    if (Error e = CheckLength(header); !e.ok()) return e;
   }
   if (Error e = PrepareBuffers(call.get(), by_hosts, &way, lock); !e.ok()) return e;
   if (asks) {
@@ -74,35 +71,19 @@ Error Comm::Post(const ControlHeader& header, const void* send, void* recv, bool
     if (Error e = PrepareBuffers(call.get(), true, &ignored, lock); !e.ok()) return e;
   }
   if (!error_.ok()) return error_;  // registering let go of the mutex
-  SetDeadline(call.get());
-  ++open_calls_;
   saturation_.inputs += call->saturated_inputs;
-  behind_.push_back({call, way});
-  BeginNext();
+  if (by_hosts) TellOfWay(header);
+  Make(call, way);
   *out = std::move(call);
   MakeProgress();
   if (!wait_follows) PassOn();
   return {};
 }
 
-void Comm::StartByNetwork(const std::shared_ptr<Call>& call, Way way) {
-  Slice(call.get(), MostByNetwork(call->header),
-        [&](const ControlHeader& header, uint64_t offset, uint64_t part_stride) {
-          const Invocation invocation = {call, header, offset, part_stride, way, std::nullopt};
-          waiting_.empty() ? StartInvocation(invocation) : waiting_.push_back(invocation);
-        });
-}
-
-void Comm::StartInvocation(const Invocation& invocation) {
-  const ControlHeader& header = invocation.header;
-  const Call& call = *invocation.call;
-  calls_.push_back(invocation.call);
-  KeepAcks(header);
-  const OpId op = core_.Post(header, At(call.send, invocation.offset), At(call.recv, invocation.offset),
-                             invocation.way, invocation.part_stride);
-  if (IsRequest(header)) request_ = op;
-  windows_.Posted(op, LayoutOf(header, path_mtu_, 1).packets(), /*alone=*/calls_.size() == 1);
-  KeepWindow();
+void Comm::Make(const std::shared_ptr<Call>& call, Way way) {
+  SetDeadline(call.get());
+  call->number = calls_.Make(call->header, call->send, call->recv, way);
+  open_.push_back(call);
 }
 
 Error Comm::PrepareBuffers(Call* call, bool by_hosts, Way* way, Lock& lock) {
@@ -111,7 +92,7 @@ Error Comm::PrepareBuffers(Call* call, bool by_hosts, Way* way, Lock& lock) {
   const uint64_t recv_bytes = NetworkRecvBytes(call->header, rank);
   const bool sends = send_bytes > 0;
   const bool receives = recv_bytes > 0 && (!by_hosts || RingReceivesResults(call->header.collective));
-  if (by_hosts ? !hosts_->NeedsBuffers(call->header) : core_.Inlines(call->header)) return {};
+  if (by_hosts ? !calls_.NeedsBuffersByHosts(call->header) : calls_.Inlines(call->header)) return {};
   if (!by_hosts && IsQuantised(call->header)) {
     *way = Way::kBounce;
     return {};
@@ -119,7 +100,7 @@ Error Comm::PrepareBuffers(Call* call, bool by_hosts, Way* way, Lock& lock) {
   if (sends && !call->send_memory) call->send_memory = FindRegion(call->send, send_bytes);
   if (receives && !call->recv_memory) call->recv_memory = FindRegion(call->recv, recv_bytes);
   if ((!sends || call->send_memory) && (!receives || call->recv_memory)) return {};
-  if (!by_hosts && core_.Fits(call->header)) {
+  if (!by_hosts && calls_.Fits(call->header)) {
     // Half a call through the bounce buffer would save nothing.
     *way = Way::kBounce;
     call->send_memory = call->recv_memory = nullptr;
@@ -151,12 +132,12 @@ std::shared_ptr<verbs::Memory> Comm::FindRegion(const void* base, uint64_t bytes
 void Comm::MakeProgress() {
   if (phase_ == Phase::kDrained || !cq_) return;
   do {
-    if (core_.failed()) Fail(CoreError(), core_.failure() != Outcome::kRefused);
-    DeliverFinished();
-    if (hosts_) ProgressHosts();
+    if (calls_.failed()) Fail(CallsError(), !calls_.refused_by_switches());
+    DeliverEnded();
+    if (Error e = MakeEnds(); !e.ok()) Fail(e, true);
     PostWork();
   } while (PollCompletions());
-  if (phase_ == Phase::kDraining && posted() == 0) EndDrain();
+  if (phase_ == Phase::kDraining && calls_.posted() == 0) EndDrain();
 }
 
 bool Comm::PollCompletions() {
@@ -169,8 +150,9 @@ bool Comm::PollCompletions() {
   }
   completions_ += static_cast<uint64_t>(count);
   for (int i = 0; i < count; ++i) HandleCompletion(completions[static_cast<size_t>(i)]);
-  if (windows_.awaits_reply() && core_.HasReply(*windows_.measured()))
-    windows_.Replied(SinceStart(Clock::now()));
+  if (calls_.awaits_time()) {
+    if (const auto found = calls_.OnTime(SinceStart(Clock::now()))) TellWindow(*found);
+  }
   return count > 0;
 }
 
@@ -185,10 +167,10 @@ void Comm::HandleCompletion(const ibv_wc& completion) {
   if (completion.status == IBV_WC_SUCCESS) {
     std::optional<uint32_t> imm;
     if ((completion.wc_flags & IBV_WC_WITH_IMM) != 0) imm = ntohl(completion.imm_data);
-    return core_.OnComplete(completion.wr_id, completion.byte_len, imm);
+    return calls_.OnComplete(GroupCalls::kSwitch, completion.wr_id, completion.byte_len, imm);
   }
-  core_.OnFlushed();
-  if (core_.failed()) return;
+  calls_.OnFlushed(GroupCalls::kSwitch);
+  if (calls_.failed()) return;
   Fail({ErrorCode::kTransport,
         fmt::format("the queue pair failed: {} of message {}: {}",
                     RankCalls::IsRecv(completion.wr_id) ? "receive" : "send",
@@ -196,135 +178,101 @@ void Comm::HandleCompletion(const ibv_wc& completion) {
        true);
 }
 
-ibv_sge Comm::SgeOf(const RankCalls::Request& request) const {
-  const verbs::Memory* memory = own_memory_.get();
-  if (!request.is_own_memory) {
-    const Call& call = CallOf(request.op);
-    memory = (request.is_recv ? call.recv_memory : call.send_memory).get();
+ibv_sge Comm::SgeOf(const GroupCalls::Request& request) const {
+  const verbs::Memory* memory = nullptr;
+  if (request.where != HostWhere::kOwn) {
+    const Call& call = *At(request.call);
+    memory = (request.where == HostWhere::kRecv ? call.recv_memory : call.send_memory).get();
+  } else {
+    memory = request.connection == GroupCalls::kSwitch ? own_memory_.get() : hosts_->own_memory();
   }
   return {
       .addr = reinterpret_cast<uintptr_t>(request.address), .length = request.length, .lkey = memory->lkey()};
 }
 
-int Comm::PostChains(ibv_recv_wr** recvs, ibv_send_wr** sends) {
-  int error = 0;
-  if (*recvs != nullptr) error = qp_->PostRecvs(*recvs, recvs);
-  if (error != 0) return error;
-  *recvs = nullptr;
-  return *sends != nullptr ? qp_->PostSends(*sends, sends) : 0;
-}
-
 void Comm::PostWork() {
-  std::array<ibv_send_wr, kBatch> sends;
-  std::array<ibv_recv_wr, kBatch> recvs;
-  std::array<ibv_sge, 2 * kBatch> sges;
-  RankCalls::Request request;
-  while (true) {
-    size_t send_count = 0, recv_count = 0;
-    while (send_count < kBatch && recv_count < kBatch && core_.NextRequest(&request)) {
-      ibv_sge* sge = &sges[send_count + recv_count];
-      *sge = SgeOf(request);
-      if (request.is_recv) {
-        recvs[recv_count] = {.wr_id = request.wr_id, .next = nullptr, .sg_list = sge, .num_sge = 1};
-        if (recv_count > 0) recvs[recv_count - 1].next = &recvs[recv_count];
-        ++recv_count;
-      } else {
-        ibv_send_wr& wr = sends[send_count];
-        wr = {};
-        wr.wr_id = request.wr_id;
-        wr.sg_list = sge;
-        wr.num_sge = 1;
-        wr.opcode = request.has_imm ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
-        wr.send_flags = IBV_SEND_SIGNALED;
-        wr.imm_data = htonl(request.imm);
-        if (send_count > 0) sends[send_count - 1].next = &wr;
-        ++send_count;
+  ShareAcks();
+  WorkBatch batch;
+  GroupCalls::Request request;
+  while (calls_.NextRequest(&request)) {
+    if (!batch.Takes(request)) {
+      if (Error e = PostBatch(&batch); !e.ok()) {
+        calls_.OnFlushed(request.connection);  // nor is this one posted
+        return Fail(e, true);
       }
     }
-    if (send_count + recv_count == 0) return;
-    ibv_recv_wr* recvs_left = recv_count > 0 ? recvs.data() : nullptr;
-    ibv_send_wr* sends_left = send_count > 0 ? sends.data() : nullptr;
-    const int error = PostChains(&recvs_left, &sends_left);
-    if (error != 0) {
-      // Of these there is nothing to flush.
-      for (; recvs_left != nullptr; recvs_left = recvs_left->next) core_.OnFlushed();
-      for (; sends_left != nullptr; sends_left = sends_left->next) core_.OnFlushed();
-      return Fail(
-          {ErrorCode::kTransport, fmt::format("cannot post to the queue pair: {}", std::strerror(error))},
-          true);
-    }
+    batch.Add(request, SgeOf(request));
   }
+  if (batch.empty()) return;
+  if (Error e = PostBatch(&batch); !e.ok()) Fail(e, true);
 }
 
-void Comm::DeliverFinished() {
+Error Comm::PostBatch(WorkBatch* batch) {
+  const uint32_t connection = batch->connection();
+  const bool to_switch = connection == GroupCalls::kSwitch;
+  if (to_switch) ShareAcks();
+  size_t unposted = 0;
+  const int error = batch->Post(to_switch ? qp_.get() : hosts_->QueuePairWith(connection), &unposted);
+  if (error == 0) return {};
+  // Of these there is nothing to flush.
+  for (; unposted > 0; --unposted) calls_.OnFlushed(connection);
+  return {ErrorCode::kTransport,
+          fmt::format("cannot post to the {}: {}",
+                      to_switch ? "queue pair" : "connection with " + hosts_->NameOf(connection),
+                      std::strerror(error))};
+}
+
+void Comm::ShareAcks() {
+  constexpr uint32_t kDelayUs = 500;  // a fraction of the time after which a switch asks
+  if (calls_.shared_acks() == shared_acks_) return;
+  shared_acks_ = calls_.shared_acks();
+  if (qp_) qp_->ShareAcks(shared_acks_, kDelayUs);
+}
+
+void Comm::DeliverEnded() {
   bool any = false;
-  while (const auto finished = core_.NextFinished()) {
-    const std::shared_ptr<Call> call = std::move(calls_.front());
-    calls_.pop_front();
-    ++first_call_;
-    const bool ok = finished->outcome == Outcome::kOk;
-    if (ok && windows_.measured() == finished->op) {
-      windows_.Ended(SinceStart(Clock::now()));
-      KeepWindow();
-    }
-    if (request_ == finished->op && (ok || finished->outcome == Outcome::kBusy)) {
-      OnAnswered(finished->outcome);
-    } else if (IsByHosts(call->header)) {
-      // Every rank has made the call. It ends where its data are.
-      if (ok) hosts_->path().Agreed(next_agreed_++);
-    } else {
-      any |= EndSlice(call.get(), ok);
-    }
+  while (const auto ended = calls_.NextEnded()) {
+    End(*ended);
+    any = true;
   }
-  if (hosts_) any |= DeliverFromHosts();
-  if (open_calls_ == 0 && phase_ != Phase::kDraining) next_deadline_ = Clock::time_point::max();
+  TellOfBusy();
+  if (calls_.open() == 0 && phase_ != Phase::kDraining) next_deadline_ = Clock::time_point::max();
   if (any && abilities_.scale != 0) TellOfSaturation();
   if (any && watch_.followers() > 0) changed_.notify_all();
 }
 
-bool Comm::EndSlice(Call* call, bool ok) {
-  if (!ok) call->error = error_;
-  if (++call->ended < call->slices) return false;
+void Comm::End(const GroupCalls::Ended& ended) {
+  const std::shared_ptr<Call> call = std::move(At(ended.call));
+  while (!open_.empty() && !open_.front()) {
+    open_.pop_front();
+    ++first_open_;
+  }
+  if (ended.outcome != Outcome::kOk) call->error = error_;
   call->send_memory = call->recv_memory = nullptr;
-  if (call->quantised) FinishQuantised(call);
+  if (call->quantised) FinishQuantised(call.get());
   call->done = true;
-  --open_calls_;
-  ++ended_calls_;
-  return true;
 }
 
-void Comm::KeepAcks(const ControlHeader& header) {
-  constexpr uint32_t kDelayUs = 500;  // a fraction of the time after which a switch asks
-  const uint32_t before = acks_.messages();
-  acks_.Posted(core_.WantsAcks(header), core_.idle());
-  if (acks_.messages() != before && qp_) qp_->ShareAcks(acks_.messages(), kDelayUs);
-}
-
-void Comm::KeepWindow() {
-  core_.SetSendWindow(windows_.window());
-  const auto found = windows_.TakeFound();
-  if (!found || !session_) return;
+void Comm::TellWindow(const WindowTrials::Found& found) {
+  if (!session_) return;
   Log(LogLevel::kInfo, "group {} rank {}: window {} with {} ns per packet, before {} with {}", options_.group,
-      options_.rank, found->messages, found->ns_per_packet, found->before_messages,
-      found->before_ns_per_packet);
-  session_->TellWindow(*found);
+      options_.rank, found.messages, found.ns_per_packet, found.before_messages, found.before_ns_per_packet);
+  session_->TellWindow(found);
 }
 
 void Comm::Fail(const Error& error, bool tell_manager) {
   if (!error_.ok()) return;
-  refused_ = core_.failed() && core_.failure() == Outcome::kRefused;
-  core_.Abort();
-  if (hosts_) hosts_->path().Abort();
-  // What the ranks have found out among themselves comes before what follows from it: a connection may fail
-  // because the other end knows already, and is gone.
-  const bool mismatch = hosts_ && hosts_->path().failure() == Outcome::kRefused;
-  error_ = mismatch ? HostsError() : error;
+  refused_ = calls_.refused_by_switches();
+  calls_.Abort();
+  const GroupCalls::Failure failure = calls_.failure();
+  const bool mismatch = failure.by_hosts && failure.outcome == Outcome::kRefused;
+  error_ = mismatch ? CallsError() : error;
   // The program is told by its call, and tells its user: a warning would say it once more.
   Log(LogLevel::kInfo, "group {} rank {}: {}: {}", options_.group, options_.rank, ErrorName(error_.code()),
       error_.message());
   BeginDrain();
   if (mismatch && session_) {
-    session_->TellMismatch(MismatchInWords(hosts_->path().failure_reply()));
+    session_->TellMismatch(MismatchInWords(failure.reply));
   } else if (tell_manager && session_) {
     session_->Abort(error.message());
   }
@@ -340,38 +288,31 @@ void Comm::BeginDrain() {
   if (qp_) qp_->ToError();
   if (hosts_) hosts_->ToError();
   next_deadline_ = Clock::now() + kDrainTimeout;
-  if (posted() == 0) EndDrain();
+  if (calls_.posted() == 0) EndDrain();
 }
 
 void Comm::EndDrain() {
   if (phase_ == Phase::kDrained) return;
   phase_ = Phase::kDrained;
   // What was not flushed in time cannot do harm either.
-  if (posted() > 0) Log(LogLevel::kInfo, "{} requests were not flushed", posted());
+  if (calls_.posted() > 0) Log(LogLevel::kInfo, "{} requests were not flushed", calls_.posted());
   if (qp_) qp_->DestroyQp();
   if (hosts_) hosts_->DestroyQps();
-  if (core_.failed()) core_.OnDrained();
-  if (hosts_ && hosts_->path().failed()) hosts_->path().OnDrained();
-  DeliverFinished();
-  for (const Invocation& invocation : std::exchange(waiting_, {})) {
-    if (!invocation.host_op) EndSlice(invocation.call.get(), false);
-  }
-  for (const auto& call : std::exchange(held_, {})) EndSlice(call.get(), false);
-  for (const Waiting& start : std::exchange(behind_, {})) EndSlice(start.call.get(), false);
+  calls_.OnDrained();
+  DeliverEnded();
   changed_.notify_all();
 }
 
-Error Comm::CoreError() const {
-  if (core_.failure() == Outcome::kRefused) {
-    const ControlHeader& reply = core_.failure_reply();
-    const auto op = static_cast<OpId>(reply.invocation);
-    const bool ours = op >= first_call_ && op < first_call_ + static_cast<OpId>(calls_.size());
-    return RefusalError(reply, ours ? CallOf(op).header : ControlHeader{}, ours && CallOf(op).slices > 1);
-  }
-  if (core_.failure() == Outcome::kDisorder)
+Error Comm::CallsError() const {
+  const GroupCalls::Failure failure = calls_.failure();
+  if (failure.outcome == Outcome::kRefused)
+    return RefusalError(failure.reply, failure.header, failure.in_slices);
+  if (failure.outcome == Outcome::kDisorder)
     return {ErrorCode::kTransport,
             "the RDMA driver completed requests in another order than they were posted"};
-  return {ErrorCode::kTransport, "the switch sent what the protocol does not allow"};
+  return {ErrorCode::kTransport, failure.by_hosts
+                                     ? "another rank sent what the protocol between hosts does not allow"
+                                     : "the switch sent what the protocol does not allow"};
 }
 
 }  // namespace epic::internal

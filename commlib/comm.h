@@ -1,5 +1,5 @@
-// A communicator: the core of a rank on a queue pair, its calls and buffers, and the session with the
-// manager; and beside that queue pair those to other ranks, if calls go between the hosts.
+// A communicator: a rank's calls (core/group_calls.h) on a queue pair to its switch, and on those to other ranks
+// if calls go between the hosts; their memory and deadlines, and the session with the manager.
 //
 // One mutex guards everything. Whoever holds it may make progress; core/watch.h says who waits for
 // completions meanwhile.
@@ -19,11 +19,9 @@
 
 #include "base/spin.h"
 #include "commlib/call.h"
-#include "commlib/core/rank_calls.h"
-#include "commlib/core/shared_acks.h"
+#include "commlib/core/group_calls.h"
 #include "commlib/core/wait_trials.h"
 #include "commlib/core/watch.h"
-#include "commlib/core/window_trials.h"
 #include "commlib/host_links.h"
 #include "commlib/progress.h"
 #include "commlib/session.h"
@@ -32,6 +30,7 @@
 #include "commlib/verbs/completion_queue.h"
 #include "commlib/verbs/device.h"
 #include "commlib/verbs/queue_pair.h"
+#include "commlib/work_batch.h"
 #include "epic/epic.h"
 #include "protocol/types.h"
 
@@ -87,7 +86,7 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   PathTaken PathOf(const CallArguments& call) const;
   // As Communicator's. comm_quantise.cc.
   Quantisation Quantised();
-  // As Communicator's. comm_blocks.cc.
+  // As Communicator's. comm_hosts.cc.
   Sharing Shared();
 
   // Progressing.
@@ -123,6 +122,8 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
 
   // All below: with the mutex held.
 
+  // Makes the call, whose buffers are ready.
+  void Make(const std::shared_ptr<Call>& call, Way way);
   // A call whose input is refused, and what is called behind it, waits for the manager to end the group.
   Error Hold(std::shared_ptr<Call> call, const std::string& refusal, bool wait_follows,
              std::shared_ptr<Call>* out);
@@ -131,56 +132,19 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   // Once.
   void TellOfSaturation();
 
-  // One slice of a call, as an invocation in the network.
-  struct Invocation {
-    std::shared_ptr<Call> call;
-    ControlHeader header;
-    uint64_t offset = 0;  // bytes, of its elements in each part
-    uint64_t part_stride = 0;
-    Way way = Way::kDirect;
-    // Of a slice whose data go between the hosts: the network is told when these are ready for them.
-    std::optional<OpId> host_op;
-  };
-  // Calls start(header, offset, part_stride) for each slice of the call, if one may have so many bytes.
-  template <typename Start>
-  static void Slice(Call* call, uint64_t most_bytes, const Start& start);
-  void StartByNetwork(const std::shared_ptr<Call>& call, Way way);
-  void StartByHosts(const std::shared_ptr<Call>& call);
-  void StartInvocation(const Invocation& invocation);
-  // Of groups that share memory in switches; comm_blocks.cc. A call that has not begun.
-  struct Waiting {
-    std::shared_ptr<Call> call;
-    Way way = Way::kDirect;  // in the network
-  };
-  // Does the call ask for the memory before it goes by the network?
-  bool Asks(const ControlHeader& header) const;
-  // Begins it, and what is behind it, as far as nothing waits for an answer.
-  void BeginNext();
-  // Begins it with a request.
-  void Ask(const Waiting& waiting);
-  // That has been answered, by kOk or kBusy.
-  void OnAnswered(Outcome outcome);
-  // True if its call has ended with it.
-  bool EndSlice(Call* call, bool ok);
-  // The hosts' connections, which a group with switches makes when it first needs them.
+  // The hosts' connections, which a group with switches makes when it first needs them. comm_hosts.cc.
   Error EnsureHosts();
+  // Of a call between the hosts: whether its slices can be counted. comm_hosts.cc.
+  Error CheckLength(const ControlHeader& header) const;
+  // Makes an end for each connection that calls have come to want.
   Error MakeEnds();
   // Once for each reason, and from rank 0 only.
   void TellOfWay(const ControlHeader& header);
-  bool GoesByHosts(const ControlHeader& header) const {
-    return path_.path == PathChoice::kHosts || IsByHosts(header);
-  }
-  // What MakeProgress does if there are hosts' connections, before the network's work is posted.
-  void ProgressHosts();
-  bool DeliverFromHosts();
-  Error HostsError() const;
-  int64_t posted() const { return core_.posted() + (hosts_ ? hosts_->path().posted() : 0); }
+  // Once, and from rank 0 only.
+  void TellOfBusy();
 
-  // Most bytes of an invocation of the call in the network.
-  uint64_t MostByNetwork(const ControlHeader& header) const {
-    return IsQuantised(header) ? std::min(invocation_bytes_, core_.MostQuantised(header.collective))
-                               : invocation_bytes_;
-  }
+  // Registers the call's memory as far as it needs that on the way; *way, if not by the hosts, is the one to
+  // take.
   Error PrepareBuffers(Call* call, bool by_hosts, Way* way, Lock& lock);
   std::shared_ptr<verbs::Memory> FindRegion(const void* base, uint64_t bytes) const;
   void MakeProgress();
@@ -188,24 +152,23 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   bool PollCompletions();
   void HandleCompletion(const ibv_wc& completion);
   void PostWork();
-  // Posts both chains, each of which may be empty; after an error, an errno, they are what is not posted.
-  int PostChains(ibv_recv_wr** recvs, ibv_send_wr** sends);
-  ibv_sge SgeOf(const RankCalls::Request& request) const;
-  void DeliverFinished();
-  // Before a call is posted: how many acknowledgements may be one while it is under way.
-  void KeepAcks(const ControlHeader& header);
-  // The window that the trials want; tells the manager of what they have found.
-  void KeepWindow();
+  // The connection with a rank, or the switch, is told first how many acknowledgements may be one.
+  Error PostBatch(WorkBatch* batch);
+  ibv_sge SgeOf(const GroupCalls::Request& request) const;
+  void DeliverEnded();
+  void End(const GroupCalls::Ended& ended);
+  // As the calls under way let it.
+  void ShareAcks();
+  // Tells the manager of what trials of the send window have found.
+  void TellWindow(const WindowTrials::Found& found);
   // Ends the group at this rank; does not wait. Its calls end when the queue pair has been drained.
   void Fail(const Error& error, bool tell_manager);
   void BeginDrain();
   void EndDrain();
-  Error CoreError() const;
-  // Of a call that is about to be outstanding: its deadline, when it was made, and which one it is.
+  // What calls_ has failed with.
+  Error CallsError() const;
+  // Of a call that is about to be outstanding: its deadline, and when it was made.
   void SetDeadline(Call* call);
-  // Of the calls that have not ended, some more than once, in no order.
-  template <typename Look>
-  void ForEachOpenCall(const Look& look);
   // Whom the calls between the hosts wait for, as far as this rank knows by itself; empty if it does not.
   std::string AwaitedInWords() const;
   // Ends the group if a call's deadline is over; some time before it asks whom the group waits for.
@@ -229,13 +192,17 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   void Sleep(Lock& lock);
   // The thread that leads sleeps no more.
   void EndSleep();
-  const Call& CallOf(OpId op) const { return *calls_[static_cast<size_t>(op - first_call_)]; }
+  // One that has not ended.
+  std::shared_ptr<Call>& At(CallNumber call) { return open_[static_cast<size_t>(call - first_open_)]; }
+  const std::shared_ptr<Call>& At(CallNumber call) const {
+    return open_[static_cast<size_t>(call - first_open_)];
+  }
+  CallNumber ended() const { return calls_.made() - static_cast<CallNumber>(calls_.open()); }
 
   const uint32_t fork_depth_;  // of the process that joined
   Options options_;
   const bool alone_;  // see RunAlone
   uint32_t path_mtu_ = 0;
-  uint64_t invocation_bytes_ = kMaxBytes;  // in the network
   PathTaken path_;
   GroupAbilities abilities_;
   verbs::ConnectInfo connect_;  // what the manager said
@@ -246,8 +213,8 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   int nic_fd_ = -1;            // while it sleeps on the NIC; else negative
   int wake_fd_ = -1;           // ends Sleep
   std::shared_ptr<verbs::Device> device_;
-  RankCalls core_;                             // guarded; here, because its memory outlives the registration
-  std::shared_ptr<verbs::Memory> own_memory_;  // of core_
+  GroupCalls calls_;                           // guarded; here, because its memory outlives the registration
+  std::shared_ptr<verbs::Memory> own_memory_;  // of calls_, for the connection with the switch
 
   TurnMutex mutex_;
   std::condition_variable_any changed_;         // a call is done, or nobody leads
@@ -255,24 +222,15 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   std::unique_ptr<verbs::QueuePair> qp_;        // to the switch; null by the hosts' path
   std::unique_ptr<HostLinks> hosts_;            // null until calls go between the hosts
   std::unique_ptr<Session> session_;
-  std::deque<std::shared_ptr<Call>> calls_;  // of invocations in the network that are outstanding, in order
-  OpId first_call_ = 0;
-  // Invocations that wait for one before them, or are the first and wait for their connections.
-  std::deque<Invocation> waiting_;
-  OpId next_agreed_ = 0;                    // of the hosts' path
-  std::deque<std::shared_ptr<Call>> held_;  // Hold; in no other queue
-  std::deque<Waiting> behind_;              // calls that have not begun, in order
-  std::optional<Waiting> asking_;           // the one whose request has not been answered
-  std::optional<OpId> request_;             // that, once it has been posted
-  Sharing sharing_;
-  Saturation saturation_;  // of what core_ has nothing to do with
+  // By number, from the first that has not ended on; null where one behind that has.
+  std::deque<std::shared_ptr<Call>> open_;
+  CallNumber first_open_ = 0;
+  Saturation saturation_;  // of what calls_ has nothing to do with
   bool told_saturation_ = false;
+  bool told_busy_ = false;
   std::set<std::string> told_ways_;
-  size_t open_calls_ = 0;
-  int64_t ended_calls_ = 0;
   uint64_t completions_ = 0;  // taken from the queue so far
-  WindowTrials windows_;
-  SharedAcks acks_{1};
+  uint32_t shared_acks_ = 1;  // what the queue pair has been told
   std::vector<std::shared_ptr<Region>> regions_;
   // Of the queue pair. In kDraining it is in the error state and its requests are being flushed; then it is
   // destroyed.

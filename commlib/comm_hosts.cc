@@ -9,11 +9,12 @@
 
 #include "commlib/arguments.h"
 #include "commlib/comm.h"
-#include "commlib/comm_slices.h"
+#include "commlib/core/slices.h"
 #include "commlib/log.h"
 #include "commlib/messages.h"
 #include "commlib/progress.h"
 #include "protocol/bounds.h"
+#include "protocol/flow.h"
 #include "reduce/reduce.h"
 
 namespace epic::internal {
@@ -44,6 +45,7 @@ Error CheckHostRanks(uint32_t size) {
 Error Comm::ConnectByHosts(const JoinedInfo& joined) {
   qp_ = nullptr;  // there is no switch
   path_mtu_ = joined.connect.path_mtu;
+  calls_.SetConfig({.by_hosts = true});
   {
     const std::lock_guard lock(mutex_);
     if (Error e = EnsureHosts(); !e.ok()) return e;
@@ -63,12 +65,24 @@ Error Comm::EnsureHosts() {
   config.world_size = size;
   config.algorithm = ToCore(options_.algorithm);
   config.agrees_by_exchange = path_.path == PathChoice::kHosts;
-  return HostLinks::Create(device_, cq_, config, connect_, &hosts_);
+  calls_.AddHosts(config);
+  return HostLinks::Create(device_, cq_, config.rank, config.world_size, connect_, &calls_, &hosts_);
+}
+
+Error Comm::CheckLength(const ControlHeader& header) const {
+  if (CallBytes(header) == 0) return {};
+  const uint64_t most = calls_.MostElementsByHosts(header);
+  if (SlicesOf(header.count, most) <= kMaxSlices) return {};
+  return {ErrorCode::kInvalidArgument,
+          fmt::format("count {}: a call is made in at most {} invocations, of {} elements each here; ring "
+                      "instead of doubling takes longer ones",
+                      header.count, kMaxSlices, most)};
 }
 
 Error Comm::MakeEnds() {
+  if (!calls_.wants_connections()) return {};
   std::vector<PeerEndInfo> tell;
-  const Error error = hosts_->MakeEnds(&tell);
+  const Error error = hosts_->MakeEnds(calls_.TakeWanted(), &tell);
   for (const PeerEndInfo& end : tell) session_->TellPeer(end);
   return error;
 }
@@ -101,22 +115,6 @@ void Comm::OnPeerEnd(const PeerEndInfo& end) {
   PassOn();
 }
 
-void Comm::StartByHosts(const std::shared_ptr<Call>& call) {
-  if (!call->busy) TellOfWay(call->header);
-  // The ranks agree on it, whoever makes them.
-  call->header.flags |= AlgorithmFlags(ToCore(options_.algorithm));
-  Slice(call.get(), hosts_->MostBytes(call->header),
-        [&](const ControlHeader& header, uint64_t offset, uint64_t part_stride) {
-          const OpId op = hosts_->Post({.header = header,
-                                        .send = At(call->send, offset),
-                                        .recv = At(call->recv, offset),
-                                        .part_stride = part_stride},
-                                       call);
-          if (IsByHosts(header)) waiting_.push_back({.call = call, .header = header, .host_op = op});
-        });
-  if (Error e = MakeEnds(); !e.ok()) Fail(e, true);
-}
-
 void Comm::TellOfWay(const ControlHeader& header) {
   if (options_.rank != 0 || !IsByHosts(header)) return;
   const std::string why = WhyByHosts(abilities_, header);
@@ -124,36 +122,18 @@ void Comm::TellOfWay(const ControlHeader& header) {
   Log(IsLacking(abilities_, header) ? LogLevel::kWarn : LogLevel::kInfo, "group {}: hosts: {}", options_.group, why);
 }
 
-void Comm::ProgressHosts() {
-  const HostPath& path = hosts_->path();
-  if (path.failed()) Fail(HostsError(), true);
-  if (Error e = hosts_->PostWork(); !e.ok()) Fail(e, true);
-  if (!error_.ok()) return;
-  while (!waiting_.empty() && (!waiting_.front().host_op || path.MayAgree(*waiting_.front().host_op))) {
-    StartInvocation(waiting_.front());
-    waiting_.pop_front();
-  }
+void Comm::TellOfBusy() {
+  if (calls_.busy() == 0 || std::exchange(told_busy_, true) || options_.rank != 0) return;
+  Log(LogLevel::kWarn,
+      "group {}: hosts: another group has the memory that it shares with this one in switches (the first such "
+      "call; Communicator::Shared counts on)",
+      options_.group);
 }
 
-bool Comm::DeliverFromHosts() {
-  bool any = false;
-  while (const auto ended = hosts_->NextFinished())
-    any |= EndSlice(ended->call.get(), ended->outcome == Outcome::kOk);
-  return any;
-}
-
-Error Comm::HostsError() const {
-  const HostPath& path = hosts_->path();
-  if (path.failure() == Outcome::kRefused) {
-    const ControlHeader& reply = path.failure_reply();
-    const Call* const call = hosts_->CallOf(static_cast<OpId>(reply.invocation));
-    return RefusalError(reply, call != nullptr ? call->header : ControlHeader{},
-                        call != nullptr && call->slices > 1);
-  }
-  if (path.failure() == Outcome::kDisorder)
-    return {ErrorCode::kTransport,
-            "the RDMA driver completed requests in another order than they were posted"};
-  return {ErrorCode::kTransport, "another rank sent what the protocol between hosts does not allow"};
+Sharing Comm::Shared() {
+  if (InChild()) return {};
+  const std::lock_guard lock(mutex_);
+  return {.shares = abilities_.asks, .granted = calls_.granted(), .busy = calls_.busy()};
 }
 
 PathTaken Comm::PathOf(const CallArguments& call) const {

@@ -65,7 +65,7 @@ Error Comm::Open() {
   }
   if (Error e = verbs::Device::Open(options_.ifname, &device_); !e.ok()) return e;
   if (Error e =
-          verbs::Memory::Register(device_, core_.memory().data(), core_.memory().size(), true, &own_memory_);
+          verbs::Memory::Register(device_, calls_.memory().data(), calls_.memory().size(), true, &own_memory_);
       !e.ok()) {
     return e;
   }
@@ -152,29 +152,25 @@ Error Comm::ConnectToSwitch(const JoinedInfo& joined) {
                 "find it taken: {}",
                 options_.group, joined.abilities.why_not_hosts)};
   }
-  sharing_.shares = joined.abilities.asks;
   if (Error e = qp_->Connect(joined.connect); !e.ok()) return e;
   path_mtu_ = joined.connect.path_mtu;
-  invocation_bytes_ = joined.invocation_bytes;
-  core_.SetConfig({.path_mtu = path_mtu_,
-                   .message_packets = joined.message_packets,
-                   .window_messages = joined.window_messages,
-                   .rank = static_cast<uint32_t>(options_.rank),
-                   .world_size = static_cast<uint32_t>(options_.size),
-                   .inline_bytes = joined.inline_bytes,
-                   .turns = joined.abilities.has.turns,
-                   .scale = joined.abilities.scale});
-  windows_ = WindowTrials({.message_packets = joined.message_packets,
-                           .bound = joined.window_messages,
-                           .start = joined.start_messages});
-  core_.SetSendWindow(windows_.window());
-  acks_ = SharedAcks(joined.window_messages);
+  calls_.SetConfig({.network = {.path_mtu = path_mtu_,
+                                .message_packets = joined.message_packets,
+                                .window_messages = joined.window_messages,
+                                .rank = static_cast<uint32_t>(options_.rank),
+                                .world_size = static_cast<uint32_t>(options_.size),
+                                .inline_bytes = joined.inline_bytes,
+                                .turns = joined.abilities.has.turns,
+                                .scale = joined.abilities.scale},
+                    .asks = joined.abilities.asks,
+                    .invocation_bytes = joined.invocation_bytes,
+                    .start_messages = joined.start_messages});
   Log(LogLevel::kInfo,
       "rank {}: group {} (id {}) through {} at {} qpn 0x{:x}; mode {}, path MTU {}, M {}, W {} at most, {} to "
       "begin with, inline {}",
       options_.rank, options_.group, joined.group_id, joined.connect.name,
       verbs::ToString(joined.connect.remote_ip), joined.connect.remote_qpn, joined.mode, path_mtu_,
-      joined.message_packets, joined.window_messages, windows_.window(), joined.inline_bytes);
+      joined.message_packets, joined.window_messages, calls_.start_window(), joined.inline_bytes);
   return {};
 }
 

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <optional>
 #include <utility>
 
@@ -29,7 +28,7 @@ constexpr int kLooks = 4;
 
 void Comm::PassOn() {
   while (true) {
-    switch (watch_.PassOn(open_calls_ > 0)) {
+    switch (watch_.PassOn(calls_.open() > 0)) {
       case Watch::Next::kNothing:
         return;
       case Watch::Next::kWakeFollowers:
@@ -47,7 +46,6 @@ void Comm::PassOn() {
 void Comm::SetDeadline(Call* call) {
   // The switches' answer takes some milliseconds; it is to be neither late nor old.
   constexpr std::chrono::milliseconds kMostBefore(2000);
-  call->number = ended_calls_ + static_cast<int64_t>(open_calls_);
   call->made_at = Clock::now();
   call->deadline = DeadlineAfter(call->made_at, options_.timeout);
   if (call->deadline != Clock::time_point::max()) {
@@ -57,41 +55,27 @@ void Comm::SetDeadline(Call* call) {
   next_deadline_ = std::min(next_deadline_, call->deadline);
 }
 
-template <typename Look>
-void Comm::ForEachOpenCall(const Look& look) {
-  for (const auto& call : calls_) look(*call);
-  for (const Invocation& invocation : waiting_) look(*invocation.call);
-  for (const auto& call : held_) look(*call);
-  for (const Waiting& start : behind_) look(*start.call);
-  if (hosts_) hosts_->ForEachCall(look);
-}
-
 CallsInfo Comm::TellCalls() {
   const std::lock_guard lock(mutex_);
   CallsInfo info{.group = options_.group,
-                 .made = ended_calls_ + static_cast<int64_t>(open_calls_),
+                 .made = calls_.made(),
                  .open = {},
                  .waits = watch_.leads(),
                  .leaves = leaves_,
-                 .awaits = {}};
-  std::map<int64_t, const Call*> open;
-  ForEachOpenCall([&open](const Call& call) {
-    if (!call.done) open[call.number] = &call;
-  });
+                 .awaits = calls_.Awaited()};
   const Clock::time_point now = Clock::now();
-  for (const auto& [number, call] : open) {
+  for (const auto& call : open_) {
+    if (!call) continue;
     if (info.open.size() == kMostOpenTold) break;
-    info.open.push_back({.number = number,
+    info.open.push_back({.number = call->number,
                          .collective = std::string(NameOf(call->header.collective)),
                          .for_time = std::chrono::duration_cast<std::chrono::milliseconds>(now - call->made_at)});
   }
-  if (hosts_) info.awaits = hosts_->path().Awaited();
   return info;
 }
 
 std::string Comm::AwaitedInWords() const {
-  if (!hosts_) return "";
-  const std::vector<uint32_t> peers = hosts_->path().Awaited();
+  const std::vector<uint32_t> peers = calls_.Awaited();
   if (peers.empty()) return "";
   return fmt::format("this rank waits for what comes from {} {}, which may itself wait for another rank",
                      peers.size() == 1 ? "rank" : "ranks", fmt::join(peers, ", "));
@@ -102,22 +86,21 @@ void Comm::CheckDeadlines(Clock::time_point now) {
   if (phase_ != Phase::kRunning) return EndDrain();
   next_deadline_ = Clock::time_point::max();
   std::optional<std::chrono::milliseconds> asks_within;
-  const auto look = [&](Call& call) {
-    if (call.done) return;
-    if (call.ask_before.count() > 0 && now >= call.deadline) {
-      const auto before = std::exchange(call.ask_before, std::chrono::milliseconds(0));
+  for (const auto& call : open_) {
+    if (!call) continue;
+    if (call->ask_before.count() > 0 && now >= call->deadline) {
+      const auto before = std::exchange(call->ask_before, std::chrono::milliseconds(0));
       asks_within = std::min(before, asks_within.value_or(before));
-      call.deadline += before;
+      call->deadline += before;
     }
-    next_deadline_ = std::min(next_deadline_, call.deadline);
-  };
-  ForEachOpenCall(look);
+    next_deadline_ = std::min(next_deadline_, call->deadline);
+  }
   if (asks_within && session_) session_->AskWait(*asks_within);
   if (now < next_deadline_) return;
   std::string whom = session_ ? session_->WaitInWords() : "";
   if (whom.empty()) whom = AwaitedInWords();
   if (whom.empty()) whom = "some rank has not made it, or the network does not carry it";
-  Fail({ErrorCode::kTimeout, fmt::format("call {} did not end before its deadline: {}", ended_calls_, whom)},
+  Fail({ErrorCode::kTimeout, fmt::format("call {} did not end before its deadline: {}", ended(), whom)},
        true);
 }
 
@@ -132,7 +115,7 @@ void Comm::OnChannelReady() {
 
 void Comm::OnTick() {
   const std::lock_guard lock(mutex_);
-  if (watch_.leads() || open_calls_ == 0) return;
+  if (watch_.leads() || calls_.open() == 0) return;
   MakeProgress();
   CheckDeadlines(Clock::now());
   PassOn();
@@ -166,7 +149,7 @@ template <typename Done>
 void Comm::Lead(Lock& lock, const Done& done, const std::function<void()>& meanwhile) {
   MakeProgress();
   if (done()) return;
-  const OpId call = ended_calls_;
+  const CallNumber call = ended();
   const bool polls = always_polls_ || trials_.WayOf(call) == WaitTrials::Way::kPoll;
   uint64_t seen = completions_;
   auto now = Clock::now();
@@ -208,7 +191,7 @@ Error Comm::Wait(const Call& call) {
 
 void Comm::AwaitCalls() {
   Lock lock(mutex_);
-  Await(lock, [this] { return open_calls_ == 0; });
+  Await(lock, [this] { return calls_.open() == 0; });
 }
 
 void Comm::AwaitDrained() {

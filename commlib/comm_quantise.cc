@@ -29,8 +29,8 @@ Error Comm::PrepareQuantised(Call* call, std::string* refusal) const {
     return {};
   }
   if (alone_) return {};
-  if (!GoesByHosts(header)) {
-    const uint64_t most = core_.MostQuantised(header.collective) / ElementBytes(header.type) / header.parts;
+  if (!calls_.GoesByHosts(header)) {
+    const uint64_t most = calls_.MostQuantised(header.collective) / ElementBytes(header.type) / header.parts;
     if (SlicesOf(header.count, std::max<uint64_t>(1, most)) <= kMaxSlices) return {};
     return {
         ErrorCode::kInvalidArgument,
@@ -69,10 +69,9 @@ Error Comm::Hold(std::shared_ptr<Call> call, const std::string& refusal, bool wa
     Fail({ErrorCode::kNotFinite, refusal}, false);
     return error_;
   }
-  SetDeadline(call.get());
-  ++open_calls_;
-  if (held_.empty()) session_->TellNotFinite(refusal);
-  held_.push_back(call);
+  if (!calls_.holds()) session_->TellNotFinite(refusal);
+  calls_.HoldBack();
+  Make(call, Way::kDirect);
   *out = std::move(call);
   if (!wait_follows) PassOn();
   return {};
@@ -93,13 +92,13 @@ Quantisation Comm::Quantised() {
   if (InChild()) return {};
   const std::lock_guard lock(mutex_);
   return {.scale = abilities_.scale,
-          .saturated_inputs = core_.saturation().inputs + saturation_.inputs,
-          .saturated_results = core_.saturation().results + saturation_.results};
+          .saturated_inputs = calls_.saturation().inputs + saturation_.inputs,
+          .saturated_results = calls_.saturation().results + saturation_.results};
 }
 
 void Comm::TellOfSaturation() {
-  const uint64_t inputs = core_.saturation().inputs + saturation_.inputs;
-  const uint64_t results = core_.saturation().results + saturation_.results;
+  const uint64_t inputs = calls_.saturation().inputs + saturation_.inputs;
+  const uint64_t results = calls_.saturation().results + saturation_.results;
   if (told_saturation_ || inputs + results == 0) return;
   told_saturation_ = true;
   Log(LogLevel::kWarn,

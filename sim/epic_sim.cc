@@ -168,7 +168,8 @@ int main(int argc, char** argv) {
               "of calls: first (float32, int32, float16, bfloat16, byte); all, with all operations"),
       run.Add("--path", &options.scenario.path,
               "of calls: network; hosts; mixed, each group one of these, or what its switches lack "
-              "between the hosts")};
+              "between the hosts"),
+      run.Add("--slices", &options.scenario.slices, "of long calls: whole; cut, into several invocations")};
   run.Add("--jobs", &options.jobs, "processes for --seeds; default one for each processor")
       .From(1L, kMostJobs, "processes");
   seed.Excludes(seeds);

@@ -26,10 +26,9 @@ GroupRanks::GroupRanks(World& world, int group, const std::optional<HostsWay>& w
       asks = {.connect = [at, r](int peer) { at->SayQueuePair(r, peer); },
               .tell = [at, r](int peer) { at->say(r, peer, /*ready=*/true); }};
     }
-    at->ranks.push_back(
-        std::make_unique<PathRank>(config, world.host(r, group), std::move(asks), world.asks(group)));
-    world.AddPeers(r, *at->ranks.back(), {.send_depth = kHostQueueDepth, .recv_depth = kHostQueueDepth},
-                   group);
+    at->ranks.push_back(std::make_unique<PathRank>(config, world.host(r, group), std::move(asks)));
+    at->ranks.back()->SetPeers(world.AddPeers(
+        r, *at->ranks.back(), {.send_depth = kHostQueueDepth, .recv_depth = kHostQueueDepth}, group));
   }
 }
 
@@ -79,26 +78,16 @@ bool GroupRanks::IsByHosts(const ControlHeader& header) const {
 
 void GroupRanks::Start(int rank, CollectiveCall& call) {
   if (at_->ranks.empty()) return call.Start(at_->world, rank, at_->group);
-  at_->ranks[static_cast<size_t>(rank)]->Start(call.header(), call.BuffersOf(rank), IsByHosts(call.header()));
+  ControlHeader header = call.header();
+  if (!at_->way.path.agrees_by_exchange && IsByHosts(header)) header.flags |= kByHostsFlag;
+  const RankBuffers buffers = call.BuffersOf(rank);
+  at_->world.host(rank, at_->group).Start(header, buffers.send, buffers.recv, buffers.registered);
   at_->world.peers(rank, at_->group).WantPoll();
-}
-
-size_t GroupRanks::calls(int rank) const {
-  return at_->ranks.empty() ? host(rank).calls() : path_rank(rank).calls();
-}
-
-CallState GroupRanks::state(int rank, int call) const {
-  return at_->ranks.empty() ? host(rank).state(call) : path_rank(rank).state(call);
-}
-
-epic::Outcome GroupRanks::outcome(int rank, int call) const {
-  return at_->ranks.empty() ? host(rank).outcome(call) : path_rank(rank).outcome(call);
 }
 
 bool GroupRanks::Finished(size_t calls) const {
   for (int r = 0; r < at_->world.ranks(at_->group); ++r) {
-    if (host(r).alive() && this->calls(r) != calls) return false;
-    if (!at_->ranks.empty() && life(r) != RankLife::kKilled && !path_rank(r).all_done()) return false;
+    if (host(r).alive() && host(r).calls() != calls) return false;
   }
   return at_->world.AllDone(at_->group);
 }
@@ -106,11 +95,11 @@ bool GroupRanks::Finished(size_t calls) const {
 std::string GroupRanks::Standing() const {
   std::string out;
   for (size_t r = 0; r < at_->ranks.size(); ++r) {
-    const PathRank& rank = *at_->ranks[r];
+    const Host& of = host(static_cast<int>(r));
     size_t ended = 0;
-    while (ended < rank.calls() && rank.state(static_cast<int>(ended)) != CallState::kRunning) ++ended;
+    while (ended < of.calls() && of.state(static_cast<int>(ended)) != CallState::kRunning) ++ended;
     out += fmt::format("rank {}: {} calls, the first {} have ended; posted {} between the hosts{}\n", r,
-                       rank.calls(), ended, rank.path().posted(), rank.path().failed() ? ", failed" : "");
+                       of.calls(), ended, of.core().posted_to_hosts(), of.core().failed() ? ", failed" : "");
   }
   return out;
 }

@@ -38,17 +38,13 @@ class GroupRanks {
   // What another rank has said reaches a rank.
   void OnPeerEnd(int rank, int from, bool ready) { at_->OnPeerEnd(rank, from, ready); }
 
-  // As Host's, of the calls of both ways.
-  size_t calls(int rank) const;
-  CallState state(int rank, int call) const;
+  // As Host's.
+  size_t calls(int rank) const { return host(rank).calls(); }
+  CallState state(int rank, int call) const { return host(rank).state(call); }
   // Whether the data of a call that ended went between the hosts.
-  bool went_by_hosts(int rank, int call) const {
-    return !at_->ranks.empty() && path_rank(rank).goes_by_hosts(call);
-  }
-  epic::Outcome outcome(int rank, int call) const;
+  bool went_by_hosts(int rank, int call) const { return host(rank).went_by_hosts(call); }
+  epic::Outcome outcome(int rank, int call) const { return host(rank).outcome(call); }
   RankLife life(int rank) const { return host(rank).life(); }
-  // Of ranks that have connections with each other.
-  const PathRank& path_rank(int rank) const { return *at_->ranks[static_cast<size_t>(rank)]; }
 
   // Every rank that is alive has made so many calls, and all have ended.
   bool Finished(size_t calls) const;

@@ -1,5 +1,7 @@
 #include "sim/host.h"
 
+#include <utility>
+
 #include "base/check.h"
 #include "sim/own_memory.h"
 
@@ -40,38 +42,44 @@ Host::Host(const HostConfig& config)
     : rank_(config.rank),
       ack_delay_(config.ack_delay),
       wake_(config.wake),
-      acks_(config.window_messages),
       qp_(Connected(config)),
+      group_{.network = {.path_mtu = config.path_mtu,
+                         .message_packets = config.message_packets,
+                         .window_messages = config.window_messages,
+                         .rank = config.rank,
+                         .world_size = config.world_size,
+                         .inline_bytes = config.inline_bytes,
+                         .turns = true},
+             .asks = config.asks,
+             .invocation_bytes = config.invocation_bytes},
       core_(config.bounce_bytes, config.inline_bytes) {
-  core_.SetConfig({.path_mtu = config.path_mtu,
-                   .message_packets = config.message_packets,
-                   .window_messages = config.window_messages,
-                   .rank = config.rank,
-                   .world_size = config.world_size,
-                   .inline_bytes = config.inline_bytes,
-                   .turns = true});
+  core_.SetConfig(group_);
+}
+
+void Host::AddHosts(const HostPathConfig& config, PostToPeer post) {
+  EPIC_CHECK(calls_.empty());
+  group_.by_hosts = config.agrees_by_exchange;
+  core_.SetConfig(group_);
+  core_.AddHosts(config);
+  post_to_peer_ = std::move(post);
 }
 
 int Host::Start(const ControlHeader& header, std::span<const uint8_t> send, std::span<uint8_t> recv,
                 bool registered) {
   EPIC_CHECK(!stopped_ && alive());
-  if (!IsByHosts(header) && !IsRequest(header)) {
+  if (!IsRequest(header)) {
     const bool own_broadcast = header.collective == Collective::kBroadcast && rank_ == header.root;
     EPIC_CHECK(send.size() == SendBytes(header, rank_));
     EPIC_CHECK(recv.size() == RecvBytes(header, rank_) || (own_broadcast && recv.empty()));
     CopyOwnPart(header, rank_, send.data(), recv.data());
   }
   const Way way = registered || !core_.Fits(header) ? Way::kDirect : Way::kBounce;
-  if (ack_delay_ > 0) {
-    acks_.Posted(core_.WantsAcks(header), core_.idle());
-    qp_.ShareAcks(static_cast<int>(acks_.messages()), ack_delay_);
-  }
-  const OpId op = core_.Post(header, send.data(), recv.data(), way);
-  EPIC_CHECK(op == static_cast<OpId>(calls_.size()));
+  const CallNumber call = core_.Make(header, send.data(), recv.data(), way);
+  EPIC_CHECK(call == static_cast<CallNumber>(calls_.size()));
   calls_.emplace_back();
   ++unfinished_;
   WantPoll();
-  return static_cast<int>(op);
+  return static_cast<int>(call);
 }
 
 int Host::AllReduce(DataType type, std::span<const uint8_t> send, std::span<uint8_t> recv) {
@@ -91,7 +99,8 @@ void Host::OnPacket(Nanos now, const roce::Packet& packet) {
   EPIC_CHECK(qp_.state() == roce::QpState::kRts);
 }
 
-void Host::Post(const RankCalls::Request& request) {
+void Host::Post(const GroupCalls::Request& request) {
+  if (request.connection != GroupCalls::kSwitch) return post_to_peer_(request);
   if (request.is_recv) {
     EPIC_CHECK(qp_.PostRecv({.wr_id = request.wr_id, .sges = SgesOf(request.address, request.length)}) ==
                roce::PostResult::kOk);
@@ -123,23 +132,37 @@ void Host::WantPoll() {
 void Host::RunProcess(Nanos now) {
   wants_poll_ = false;
   for (roce::Completion c; qp_.NextCompletion(&c);)
-    core_.OnComplete(c.wr_id, c.bytes, c.has_imm ? std::optional(c.imm) : std::nullopt);
-  RankCalls::Request request;
+    core_.OnComplete(GroupCalls::kSwitch, c.wr_id, c.bytes, c.has_imm ? std::optional(c.imm) : std::nullopt);
+  TakeEnded(now);
+  GroupCalls::Request request;
   while (core_.NextRequest(&request)) Post(request);
-  if (core_.failed()) core_.OnDrained();
-  TakeFinished(now);
+  if (ack_delay_ > 0) qp_.ShareAcks(static_cast<int>(core_.shared_acks()), ack_delay_);
+  if (!core_.failed()) return;
+  EndFailed();
+  TakeEnded(now);
 }
 
-void Host::TakeFinished(Nanos now) {
-  while (const auto finished = core_.NextFinished()) {
-    Call& call = calls_[static_cast<size_t>(finished->op)];
-    const bool ok = finished->outcome == Outcome::kOk || finished->outcome == Outcome::kBusy;
+// What is posted to the switch is in nobody's way.
+void Host::EndFailed() {
+  if (core_.posted_to_hosts() == 0) core_.OnDrained();
+}
+
+void Host::TakeEnded(Nanos now) {
+  while (const auto ended = core_.NextEnded()) {
+    Call& call = calls_[static_cast<size_t>(ended->call)];
+    const bool ok = ended->outcome == Outcome::kOk || ended->outcome == Outcome::kBusy;
     call.state = ok ? CallState::kDone : CallState::kFailed;
-    call.outcome = finished->outcome;
-    call.reply = finished->reply;
+    call.outcome = ended->outcome;
+    if (!ok) call.reply = core_.failure().reply;
     call.finished_at = now;
+    call.by_hosts = ended->by_hosts;
     --unfinished_;
   }
+}
+
+void Host::Act(Nanos now) {
+  RunProcess(now);
+  if (alive() && qp_.next_deadline() <= now) WantPoll();
 }
 
 void Host::Abort(Nanos now) {
@@ -148,11 +171,11 @@ void Host::Abort(Nanos now) {
   wants_poll_ = false;
   core_.Abort();
   EPIC_CHECK(qp_.Modify({.state = roce::QpState::kErr}) == roce::ModifyResult::kOk);
-  for (roce::Completion c; qp_.NextCompletion(&c);) core_.OnFlushed();
-  EPIC_CHECK(core_.posted() == 0);
-  core_.OnDrained();
-  TakeFinished(now);
-  EPIC_CHECK(unfinished_ == 0);
+  for (roce::Completion c; qp_.NextCompletion(&c);) core_.OnFlushed(GroupCalls::kSwitch);
+  EPIC_CHECK(core_.posted() == core_.posted_to_hosts());
+  EndFailed();
+  TakeEnded(now);
+  EPIC_CHECK(unfinished_ == 0 || core_.posted_to_hosts() > 0);
 }
 
 void Host::Kill() {

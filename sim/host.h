@@ -1,15 +1,16 @@
-// A rank on a host of the virtual-time world: the host library's core on an RC queue pair that behaves as
-// Linux' rdma_rxe.
+// A rank on a host of the virtual-time world: its calls, as the host library runs them (GroupCalls), on an RC
+// queue pair to its switch that behaves as Linux' rdma_rxe. Who gives it queue pairs to other ranks, too, posts
+// what is for these (sim/path_rank.h).
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/snapshot.h"
-#include "commlib/core/rank_calls.h"
-#include "commlib/core/shared_acks.h"
+#include "commlib/core/group_calls.h"
 #include "roce/transport/queue_pair.h"
 
 namespace epic::sim {
@@ -46,6 +47,8 @@ struct HostConfig {
   Nanos ack_delay = 0;        // if more: acknowledgements share as the library's do, and wait so long at most
   bool retries_end = false;   // after seven, as the specification has it; those of rdma_rxe have no end
   int32_t most_outstanding = 0;  // packets that the NIC sends ahead of acknowledgements; 0: rdma_rxe's 128
+  bool asks = false;             // as GroupCallsConfig's; with AddHosts
+  uint64_t invocation_bytes = kMaxBytes;  // as GroupCallsConfig's
 };
 
 // That a queue pair sends without a pause, as those of rdma_rxe: more is another event.
@@ -55,12 +58,17 @@ class Host {
  public:
   explicit Host(const HostConfig& config);
 
+  // Posts what is for the connection with another rank; such a request has that in `connection`.
+  using PostToPeer = std::function<void(const GroupCalls::Request&)>;
+  // Calls may go between the hosts; before the first call. Of ranks that exchange all do.
+  void AddHosts(const HostPathConfig& config, PostToPeer post);
+
   // Start a call; the number returned counts calls from 0. Buffers stay the caller's and must outlive the
   // call. Their lengths are SendBytes and RecvBytes of the header; they may be in place, as the library's.
   // What of the receive buffer is this rank's own (AllGather, Broadcast at the root) is copied at once. A
   // root may leave a Broadcast's `recv` empty. `registered`: the data travel in these buffers, also if they
-  // fit into the rank's own. A call by the hosts has no buffers here, and ends when all ranks have made it; and so does a
-  // request, with the outcome kOk or kBusy.
+  // fit into the rank's own. With kByHostsFlag it goes between the hosts. A request that is no part of
+  // another call has no buffers, and ends with the outcome kOk or kBusy.
   int Start(const ControlHeader& header, std::span<const uint8_t> send, std::span<uint8_t> recv,
             bool registered = false);
   int AllReduce(DataType type, std::span<const uint8_t> send, std::span<uint8_t> recv);
@@ -72,7 +80,9 @@ class Host {
   // Of a failed call.
   const ControlHeader& reply(int call) const { return calls_[static_cast<size_t>(call)].reply; }
   Nanos finished_at(int call) const { return calls_[static_cast<size_t>(call)].finished_at; }
-  // All calls have ended; and all that was sent for them has been acknowledged, too.
+  // Of a call that ended: whether its data went between the hosts.
+  bool went_by_hosts(int call) const { return calls_[static_cast<size_t>(call)].by_hosts; }
+  // All calls have ended; and all that was sent to the switch for them has been acknowledged, too.
   bool all_done() const { return unfinished_ == 0; }
   bool all_closed() const { return all_done() && (life_ == RankLife::kKilled || core_.idle()); }
   // Started so far.
@@ -91,9 +101,9 @@ class Host {
   // A call was started, or the process goes on, since the last Poll.
   bool wants_poll() const { return wants_poll_ && !stopped_; }
 
-  // As the library does when its group has failed: every call ends, with kAborted unless its result had
-  // arrived whole, and the queue pair gives back every buffer. Only of a rank that is alive; then nothing but
-  // questions may be asked.
+  // As the library does when its group has failed: the queue pair gives back every buffer, and every call
+  // ends, with kAborted unless its result had arrived whole; at once, or when those to other ranks have given
+  // back theirs. Only of a rank that is alive; then nothing but questions may be asked.
   void Abort(Nanos now);
   // The process and its queue pair vanish: calls that are running never end.
   void Kill();
@@ -109,6 +119,13 @@ class Host {
 
   const roce::QueuePair& qp() const { return qp_; }
 
+  // For who has the queue pairs to other ranks, which tells of completions and connections there. Then Act is
+  // due.
+  GroupCalls& core() { return core_; }
+  const GroupCalls& core() const { return core_; }
+  // RunProcess; what is then to be sent by the queue pair to the switch makes this want a poll.
+  void Act(Nanos now);
+
  private:
   friend struct epic::Snapshot;
   struct Call {
@@ -116,19 +133,22 @@ class Host {
     Outcome outcome = Outcome::kOk;
     ControlHeader reply;
     Nanos finished_at = 0;
+    bool by_hosts = false;
   };
 
-  void Post(const RankCalls::Request& request);
-  void TakeFinished(Nanos now);
+  void Post(const GroupCalls::Request& request);
+  void EndFailed();
+  void TakeEnded(Nanos now);
 
   void WantPoll();
 
   const uint32_t rank_;
   const Nanos ack_delay_;
   bool* const wake_;
-  SharedAcks acks_;
   roce::QueuePair qp_;
-  RankCalls core_;
+  GroupCallsConfig group_;
+  GroupCalls core_;
+  PostToPeer post_to_peer_;
   std::vector<Call> calls_;
   size_t unfinished_ = 0;
   bool wants_poll_ = false;

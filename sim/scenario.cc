@@ -235,6 +235,8 @@ Scenario ChosenBySeed(Scenario scenario, const SeedLists& lists) {
     scenario.types = Choices(scenario.seed * 7919 + 10).Below(2) == 0 ? "all" : "first";
   if (scenario.path.empty())
     scenario.path = Choices(scenario.seed * 7919 + 12).Below(2) == 0 ? "mixed" : "network";
+  if (scenario.slices.empty())
+    scenario.slices = Choices(scenario.seed * 7919 + 14).Below(2) == 0 ? "cut" : "whole";
   return scenario;
 }
 
@@ -268,11 +270,18 @@ StatusOr<Scenario> Complete(Scenario given) {
     return Invalid(fmt::format("types '{}': first or all", scenario.types));
   if (scenario.path != "network" && scenario.path != "hosts" && scenario.path != "mixed")
     return Invalid(fmt::format("path '{}': network, hosts or mixed", scenario.path));
+  if (scenario.slices != "whole" && scenario.slices != "cut")
+    return Invalid(fmt::format("slices '{}': whole or cut", scenario.slices));
   return scenario;
 }
 
 bool SharesAcks(const Scenario& scenario) {
   return scenario.acks.empty() ? Choices(scenario.seed * 7919 + 5).Below(2) == 0 : scenario.acks == "shared";
+}
+
+uint64_t InvocationBytes(const Scenario& scenario, uint64_t max_count) {
+  if (scenario.slices != "cut") return kMaxBytes;
+  return max_count * static_cast<uint64_t>(Choices(scenario.seed * 7919 + 15).OneOf({1, 3, 10}));
 }
 
 std::string ReplayLine(const Scenario& scenario) {
@@ -285,11 +294,12 @@ std::string ReplayLine(const Scenario& scenario) {
   if (scenario.timers == "late") line += " timers=late";
   if (scenario.types == "all") line += " types=all";
   if (scenario.path != "network") line += " path=" + scenario.path;
+  if (scenario.slices == "cut") line += " slices=cut";
   return line;
 }
 
 StatusOr<Scenario> ParseReplayLine(const std::string& line) {
-  Scenario scenario{.timers = "exact", .types = "first", .path = "network"};
+  Scenario scenario{.timers = "exact", .types = "first", .path = "network", .slices = "whole"};
   bool seed_given = false;
   std::istringstream words(line);
   for (std::string word; words >> word;) {
@@ -318,6 +328,8 @@ StatusOr<Scenario> ParseReplayLine(const std::string& line) {
       scenario.types = value;
     } else if (key == "path" && !value.empty()) {
       scenario.path = value;
+    } else if (key == "slices" && !value.empty()) {
+      scenario.slices = value;
     } else if (key == "topology") {
       scenario.topology = value;
     } else if (key == "mode") {

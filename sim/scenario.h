@@ -39,6 +39,9 @@ struct Scenario {
   // Of groups' calls: "network"; "hosts"; "mixed", each group one of the two, or both, what its switches lack
   // between the hosts. Empty: the seed's choice, made by Complete, and the network where that was not asked.
   std::string path = {};
+  // Of calls: "whole", or "cut" if they are long, into slices. Empty: the seed's choice, made by Complete, and
+  // whole where that was not asked.
+  std::string slices = {};
 
   friend bool operator==(const Scenario&, const Scenario&) = default;
 };
@@ -81,6 +84,10 @@ ModeSpec ModesNamed(const std::string& mode, const TreeSpec& tree, Choices& choi
 // As the scenario says, or else its seed; chosen apart, so that what else the seed chooses is the same.
 bool SharesAcks(const Scenario& scenario);
 
+// Most data of an invocation where counts are at most max_count, by the scenario and its seed; chosen apart as
+// well.
+uint64_t InvocationBytes(const Scenario& scenario, uint64_t max_count);
+
 // What seeds choose from. Lists grow at their ends alone, and nothing leaves them: so a seed that does not
 // choose what was added means what it always has.
 struct SeedLists {
@@ -93,10 +100,10 @@ const SeedLists& ListsOfSeeds();
 // What a scenario's mode may be: each of the table by its number, and mixed.
 std::vector<std::string> ModesOfScenarios();
 
-// Topology, mode, name, timers, types and path chosen by the seed where they are empty. Of those with which
+// Topology, mode, name, timers, types, path and slices chosen by the seed where they are empty. Of those with which
 // each list began, any run of as many consecutive seeds as there are combinations has each once. What was
 // added to a list since takes its share, equal to that of the others, by draws of its own. A quarter of the
-// seeds has late timers, half of them calls of all types, half of them mixed paths.
+// seeds has late timers, half of them calls of all types, half of them mixed paths, half of them slices.
 Scenario ChosenBySeed(Scenario scenario, const SeedLists& lists);
 
 // The same from ListsOfSeeds, with the mode's number in place of its name. An error names the first value
@@ -105,7 +112,8 @@ StatusOr<Scenario> Complete(Scenario scenario);
 
 // The line, and back. Parse takes keys in any order; each must be there, but for calls, inline,
 // send-windows, acks, super-frames, timers, which are exact unless the line says that they are late, types,
-// which are the first unless it says all, and path, which is the network unless it says another.
+// which are the first unless it says all, path, which is the network unless it says another, and slices: calls
+// are whole unless it says that they are cut.
 std::string ReplayLine(const Scenario& scenario);
 StatusOr<Scenario> ParseReplayLine(const std::string& line);
 

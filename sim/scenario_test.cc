@@ -17,7 +17,8 @@ TEST(ScenarioTest, ALineIsTheScenario) {
                           .calls = 7,
                           .timers = "exact",
                           .types = "first",
-                          .path = "network"};
+                          .path = "network",
+                          .slices = "whole"};
   const auto again = ParseReplayLine(ReplayLine(scenario));
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(*again, scenario);
@@ -39,7 +40,8 @@ TEST(ScenarioTest, ALineSaysWhetherWindowsChange) {
                             .send_windows = windows,
                             .timers = "exact",
                             .types = "first",
-                            .path = "network"};
+                            .path = "network",
+                            .slices = "whole"};
     const auto again = ParseReplayLine(ReplayLine(scenario));
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(*again, scenario);
@@ -110,6 +112,23 @@ TEST(ScenarioTest, ALineSaysByWhichPathCallsGo) {
     EXPECT_EQ(ReplayLine(*other), line + " path=" + path);
   }
   for (const char* path : {"", "1", "Hosts"}) EXPECT_FALSE(ParseReplayLine(line + " path=" + path).ok());
+}
+
+// A line from before calls could be made in slices means what it did.
+TEST(ScenarioTest, ALineSaysWhetherLongCallsAreCut) {
+  const std::string line = "seed=1 topology=star-4 mode=1 scenario=loss calls=7";
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const auto before = ParseReplayLine("topology=star-4 mode=1 scenario=loss seed=" + std::to_string(seed));
+    ASSERT_TRUE(before.ok()) << before.status();
+    EXPECT_EQ(before->slices, "whole");
+    EXPECT_EQ(InvocationBytes(*before, 200), kMaxBytes);
+  }
+  EXPECT_EQ(ReplayLine(*ParseReplayLine(line + " slices=whole")), line);
+  const auto cut = ParseReplayLine(line + " slices=cut");
+  ASSERT_TRUE(cut.ok()) << cut.status();
+  EXPECT_LE(InvocationBytes(*cut, 200), 2000u);
+  EXPECT_EQ(ReplayLine(*cut), line + " slices=cut");
+  for (const char* slices : {"", "1", "Cut"}) EXPECT_FALSE(ParseReplayLine(line + " slices=" + slices).ok());
 }
 
 TEST(ScenarioTest, ALineMayLeaveOutTheCalls) {
@@ -307,6 +326,15 @@ TEST(ScenarioTest, HalfOfTheSeedsHaveMixedPaths) {
   EXPECT_LT(mixed, 550);
   EXPECT_EQ(Complete({.seed = 1, .path = "hosts"})->path, "hosts");
   EXPECT_FALSE(Complete({.seed = 1, .path = "switches"}).ok());
+}
+
+TEST(ScenarioTest, HalfOfTheSeedsCutLongCalls) {
+  int cut = 0;
+  for (uint64_t seed = 1; seed <= 1000; ++seed) cut += Complete({.seed = seed})->slices == "cut" ? 1 : 0;
+  EXPECT_GT(cut, 450);
+  EXPECT_LT(cut, 550);
+  EXPECT_EQ(Complete({.seed = 1, .slices = "whole"})->slices, "whole");
+  EXPECT_FALSE(Complete({.seed = 1, .slices = "thin"}).ok());
 }
 
 TEST(ScenarioTest, WhatIsGivenStays) {

@@ -51,6 +51,7 @@ struct Shape {
     if (scenario.timers == "late") config.late_timers_ns = Lateness(scenario.seed);
     config.super_frames = SuperFrameLinksNamed(scenario.super_frames).value_or(AgreedLinks(scenario.seed));
     max_count = 200u << choices.Below(5);
+    config.invocation_bytes = InvocationBytes(scenario, max_count);
     faults_end = kMillisecond << choices.Below(7);
     spread = faults_end / scenario.calls / choices.OneOf({1, 4, 16});
     ChooseCrashes(PlanNamed(scenario.name));

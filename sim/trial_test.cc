@@ -190,6 +190,14 @@ TEST(TrialTest, TimersMayBeLate) {
       << "of 80";
 }
 
+// Long calls that are cut end right as well, by more packets.
+TEST(TrialTest, LongCallsMayBeMadeInSlices) {
+  EXPECT_GT(CountOfPairs({}, &Scenario::slices, "whole", "cut",
+                         [](const Counts& whole, const Counts& cut) { return cut.packets > whole.packets; }),
+            60)
+      << "of 80";
+}
+
 // The first calls of seeds from before lists grew: which collective, root and count each is.
 TEST(TrialTest, SeedsMakeTheCallsThatTheyAlwaysDid) {
   const std::map<uint64_t, std::string> known = {

@@ -127,6 +127,7 @@ HostConfig World::WithOwn(HostConfig end) {
   end.wake = &wanting_;
   end.timeout = config_.host_timeout;
   end.bounce_bytes = config_.bounce_bytes;
+  end.invocation_bytes = config_.invocation_bytes;
   end.ack_delay = config_.host_ack_delay_ns;
   end.retries_end = config_.host_retries_end;
   end.most_outstanding = config_.host_most_outstanding;
@@ -176,6 +177,7 @@ int World::AddRanks(const GroupSpec& spec, const PlannedGroup& planned) {
     HostConfig end = WithOwn(planned.ends[r]);
     end.rank = static_cast<uint32_t>(r);
     end.world_size = static_cast<uint32_t>(spec.rank_host.size());
+    end.asks = planned.asks;
     added.ranks.push_back(std::make_unique<Host>(end));
     added.turns.push_back(std::make_unique<RankTurn>(group, static_cast<int>(r), *added.ranks.back()));
   }

@@ -97,7 +97,6 @@ OpId RankCalls::Post(const ControlHeader& header, const uint8_t* send, uint8_t* 
                      uint64_t part_stride) {
   Call& call = calls_.emplace_back(MakeCall(header, send, recv, Inlines(header) ? Way::kInline : way));
   const bool loaded = IsQuantised(header) && call.send_bytes > 0;
-  EPIC_CHECK(part_stride == 0 || call.way == Way::kDirect || loaded);
   EPIC_CHECK(!loaded || call.way == Way::kInline || (call.way == Way::kBounce && Fits(header)));
   call.part_stride = part_stride;
   return core_.Post(header, call.way != Way::kDirect || call.send_bytes == 0);
@@ -128,15 +127,19 @@ bool RankCalls::NextRequest(Request* request) {
   return true;
 }
 
+uint64_t RankCalls::SideBySide(const Call& call, uint64_t bytes) {
+  return call.part_stride == 0 ? bytes : call.header.count * ElementBytes(call.header.type);
+}
+
 void RankCalls::LoadData(const Call& call, uint8_t* to) {
-  if (!IsQuantised(call.header)) {
-    std::memcpy(to, call.send, call.send_bytes);
-    return;
+  const uint64_t part = SideBySide(call, call.send_bytes);
+  for (uint64_t at = 0; at < call.send_bytes; at += part) {
+    if (IsQuantised(call.header)) {
+      saturation_.inputs += Quantise(scale_, {to + at, part}, call.send + PlaceOf(call, at));
+    } else {
+      std::memcpy(to + at, call.send + PlaceOf(call, at), part);
+    }
   }
-  const uint64_t part =
-      call.part_stride == 0 ? call.send_bytes : call.header.count * ElementBytes(call.header.type);
-  for (uint64_t at = 0; at < call.send_bytes; at += part)
-    saturation_.inputs += Quantise(scale_, {to + at, part}, call.send + PlaceOf(call, at));
 }
 
 void RankCalls::LoadControl(const WorkRequest& work) {
@@ -201,7 +204,11 @@ void RankCalls::Finish(OpId op) {
         Dequantise(DivisorOf(call.header, scale_, world_size_), {call.recv, call.recv_bytes}, Result(op));
     return;
   }
-  if (call.way != Way::kDirect) std::memcpy(call.recv, Result(op), call.recv_bytes);
+  if (call.way != Way::kDirect) {
+    const uint64_t part = SideBySide(call, call.recv_bytes);
+    for (uint64_t at = 0; at < call.recv_bytes; at += part)
+      std::memcpy(call.recv + PlaceOf(call, at), Result(op) + at, part);
+  }
   if ((call.header.flags & kAverageFlag) != 0)
     ScaleToAverage(call.header.type, {call.recv, call.recv_bytes}, world_size_);
 }

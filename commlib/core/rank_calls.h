@@ -90,13 +90,18 @@ class RankCalls {
   // Starts a call; see RankCore::Post and CopyOwnPart. The buffers must outlive the call, and have SendBytes
   // and RecvBytes of it. One that is inlined takes that way, whatever `way` says; one by the hosts, and
   // a request, has nothing to do with its buffers. `part_stride`: bytes from one part to the next where the
-  // caller's buffer has several, of a call that goes kDirect or is quantised; 0: a part's bytes. A quantised
+  // caller's buffer has several; 0: a part's bytes. A quantised
   // one has at most MostQuantised and does not go kDirect; its data are finite.
   OpId Post(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way,
             uint64_t part_stride = 0);
   // As RankCore's.
   void SetSendWindow(uint32_t messages) { core_.SetSendWindow(messages); }
   bool HasReply(OpId op) const { return core_.HasReply(op); }
+  // Has it ended well, as the last of those that NextFinished is to give out?
+  bool EndedLast(OpId op) const {
+    return !ended_.empty() && ended_.back().finished.op == op &&
+           ended_.back().finished.outcome == Outcome::kOk;
+  }
   bool NextRequest(Request* request);
   // In the order in which the queue pair reports them; not of those that failed, or were flushed: OnFlushed.
   void OnComplete(uint64_t wr_id, uint32_t bytes, std::optional<uint32_t> imm);
@@ -120,6 +125,8 @@ class RankCalls {
   // Calls that ended, in program order; of those that ended with kOk the result is in the caller's buffer. A
   // request of which the answer was not taken before the group failed has none: it ends as the group has.
   std::optional<Finished> NextFinished();
+  // There is one.
+  bool has_finished() const { return !ended_.empty(); }
 
  private:
   friend struct epic::Snapshot;
@@ -135,6 +142,8 @@ class RankCalls {
   Call MakeCall(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way) const;
   // Where in the caller's buffer lies what is at `offset` of parts that lie side by side.
   static uint64_t PlaceOf(const Call& call, uint64_t offset);
+  // Of so many bytes of parts, those that lie side by side there.
+  static uint64_t SideBySide(const Call& call, uint64_t bytes);
   const Call& At(OpId op) const { return calls_[static_cast<size_t>(op - first_call_)]; }
   uint8_t* ControlSend(OpId op);
   uint8_t* ControlRecv(OpId op);

@@ -116,6 +116,44 @@ TEST(RankCallsTest, ARequestThatIsAnsweredAsTheGroupFailsIsNotGranted) {
   }
 }
 
+// A slice of a call has a stretch of each part: between two lie what other slices have.
+TEST(RankCallsTest, PartsOfASliceLieSideBySideOnTheirWay) {
+  constexpr uint64_t kStride = 6 * sizeof(int32_t);
+  const ControlHeader scatter{.collective = Collective::kReduceScatter,
+                              .op = ReduceOp::kSum,
+                              .type = DataType::kInt32,
+                              .count = 2,
+                              .parts = 2};
+  ControlHeader gather = scatter;
+  gather.collective = Collective::kAllGather;
+  gather.op = ReduceOp::kNone;
+  const Numbers send = {1, 2, 0, 0, 0, 0, 3, 4};
+  Numbers recv(8);
+  for (const uint64_t inline_bytes : {0, 64}) {
+    RankCalls calls(64, inline_bytes);
+    calls.SetConfig({.world_size = 2, .inline_bytes = inline_bytes});
+    calls.Post(scatter, Bytes(send), Bytes(recv), Way::kBounce, kStride);
+    RankCalls::Request request;
+    do {
+      ASSERT_TRUE(calls.NextRequest(&request));
+    } while (request.is_recv);
+    const uint8_t* const data = inline_bytes > 0 ? request.address + kControlBytes
+                                                 : calls.memory().data() + 32 * kControlBytes;
+    EXPECT_EQ(std::memcmp(data, Numbers{1, 2, 3, 4}.data(), 16), 0) << inline_bytes;
+  }
+  RankCalls calls(64, 64);
+  calls.SetConfig({.world_size = 2, .inline_bytes = 64});
+  calls.Post(gather, Bytes(send), Bytes(recv), Way::kBounce, kStride);
+  RankCalls::Request in, out;
+  ASSERT_TRUE(calls.NextRequest(&in) && calls.NextRequest(&out));
+  ASSERT_EQ(in.length, out.length);
+  std::memcpy(in.address, out.address, kControlBytes);
+  std::memcpy(in.address + kControlBytes, Numbers{5, 6, 7, 8}.data(), 16);
+  calls.OnComplete(in.wr_id, in.length, out.imm);
+  ASSERT_TRUE(calls.NextFinished());
+  EXPECT_EQ(recv, (Numbers{5, 6, 0, 0, 0, 0, 7, 8}));
+}
+
 TEST(RankCallsTest, AResultIsCopiedOutBeforeItsBufferIsUsedAgain) {
   World world;
   constexpr size_t kCalls = kMaxOpenInvocations + 1;

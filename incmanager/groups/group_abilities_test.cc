@@ -375,5 +375,20 @@ TEST(GroupAbilities, EverySwitchThatMustAggregateAndLacksIsNamed) {
             "(version 0.1.0)");
 }
 
+// As many as engines take (the fixture's): one more goes by the hosts, all of them on two hosts.
+TEST(GroupAbilities, OneRankMoreThanASwitchHasChildren) {
+  for (const uint32_t ranks : {64u, 65u}) {
+    GroupWorldFixture w(testing::Star(2));
+    for (uint32_t rank = 0; rank < ranks; ++rank)
+      w.groups()->OnJoin(w.now, 100 + rank, w.Request(rank % 2 == 0 ? "h0" : "h1", rank, ranks));
+    w.AnswerInstalls();
+    const auto* joined = w.Last<JoinedReply>(100 + ranks - 1);
+    ASSERT_NE(joined, nullptr);
+    EXPECT_EQ(joined->path, ranks == 64 ? Path::kNetwork : Path::kHosts);
+    EXPECT_EQ(joined->path_reason,
+              ranks == 64 ? "" : "s1 would have 65 children in this group; it takes at most 64");
+  }
+}
+
 }  // namespace
 }  // namespace epic::manager

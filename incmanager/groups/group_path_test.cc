@@ -222,21 +222,6 @@ TEST(GroupPath, HostsAreAskedForByAnOperatorOrARank) {
   EXPECT_EQ(w.Last<JoinedReply>(200)->path_reason, "asked for by rank 1");
 }
 
-// As many as engines take (the fixture's): one more goes by the hosts, all of them on two hosts.
-TEST(GroupPath, OneRankMoreThanASwitchHasChildren) {
-  for (const uint32_t ranks : {64u, 65u}) {
-    GroupWorldFixture w(testing::Star(2));
-    for (uint32_t rank = 0; rank < ranks; ++rank)
-      w.groups()->OnJoin(w.now, 100 + rank, w.Request(rank % 2 == 0 ? "h0" : "h1", rank, ranks));
-    w.AnswerInstalls();
-    const auto* joined = w.Last<JoinedReply>(100 + ranks - 1);
-    ASSERT_NE(joined, nullptr);
-    EXPECT_EQ(joined->path, ranks == 64 ? Path::kNetwork : Path::kHosts);
-    EXPECT_EQ(joined->path_reason,
-              ranks == 64 ? "" : "s1 would have 65 children in this group; it takes at most 64");
-  }
-}
-
 TEST(GroupPath, ASwitchWithoutQpnsIsGoneRound) {
   // At a switch all endpoints of a group have one low byte, of which there are 256.
   constexpr uint32_t kRanks = 300;

@@ -33,6 +33,7 @@ SharedShape::SharedShape(const Scenario& scenario) : choices(scenario.seed * 791
   faults_end = kMillisecond << choices.Below(6);
   config.packet_life_ns = faults_end / choices.OneOf({2, 16});
   max_count = 200u << choices.Below(5);
+  config.invocation_bytes = InvocationBytes(scenario, max_count);
   calls = std::max(1, scenario.calls / 4);
   spread = faults_end / choices.OneOf({8, 32, 128, 512});
   changes_windows = scenario.send_windows.empty() ? OneIn(2) : scenario.send_windows == "changing";

@@ -1,0 +1,253 @@
+// All calls of one rank of a group, whichever way each of them goes: through the group's switches, between
+// the hosts, or by one of the two as the answer to a request says (docs/PROTOCOL.md, section 4.1, has the
+// table). RankCalls and HostPath know what a call posts on its way; this knows the order: what may begin
+// behind what, how a call is cut into slices, when the switches are told of a call between the hosts, and
+// what ends when a way fails.
+//
+// Calls go in, with the way that their data would take through the switches; completions, connections and
+// time go in. Work requests come out, each with the connection that it is for; connections that are wanted;
+// and calls that have ended, with their results in the callers' buffers.
+//
+// A value, but for the callers' buffers: copying it is a snapshot. Without a clock. Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/snapshot.h"
+#include "base/types.h"
+#include "commlib/core/host_path.h"
+#include "commlib/core/rank_calls.h"
+#include "commlib/core/shared_acks.h"
+#include "commlib/core/window_trials.h"
+
+namespace epic {
+
+// Numbers a group's calls from 0, in the order in which they are made: the same on every rank.
+using CallNumber = int64_t;
+
+struct GroupCallsConfig {
+  // Of the connection with the switch; without meaning in a group that has none.
+  CoreConfig network;
+  // The group has no switches: all calls go between the hosts.
+  bool by_hosts = false;
+  // The memory in switches has several owners: calls with data ask for it (docs/PROTOCOL-BLOCKS.md).
+  bool asks = false;
+  // Most data of an invocation through the switches, all parts together; longer calls are made in slices. The
+  // same on every rank.
+  uint64_t invocation_bytes = kMaxBytes;
+  // The send window to begin with, in messages, from which trials go on (window_trials.h); 0: no trials.
+  uint32_t start_messages = 0;
+};
+
+class GroupCalls {
+ public:
+  // The connection with the switch. Any other number is the rank at the other end.
+  static constexpr uint32_t kSwitch = std::numeric_limits<uint32_t>::max();
+
+  // What one ibv_post_send or ibv_post_recv needs. Every request is signalled.
+  struct Request {
+    uint32_t connection = kSwitch;
+    bool is_recv = false;
+    bool has_imm = false;
+    uint32_t imm = 0;
+    uint64_t wr_id = 0;  // of its connection; lowest bit: is_recv
+    CallNumber call = 0;
+    HostWhere where = HostWhere::kOwn;  // in memory() or hosts_memory(); else in the call's buffers
+    uint8_t* address = nullptr;
+    uint32_t length = 0;
+  };
+  struct Ended {
+    CallNumber call = 0;
+    Outcome outcome = Outcome::kOk;  // or, if a slice has failed, what ended the group
+    bool by_hosts = false;           // its data went between the hosts
+  };
+  // What ended the group.
+  struct Failure {
+    Outcome outcome = Outcome::kOk;  // kOk: nothing has
+    bool by_hosts = false;           // it was found between the hosts; else at the connection with the switch
+    ControlHeader reply;             // with kRefused: what refused
+    ControlHeader header;            // and of the call that was refused, if it is open here
+    bool in_slices = false;          // which is made in several
+  };
+
+  // Sizes as of RankCalls.
+  explicit GroupCalls(uint64_t bounce_bytes, uint64_t inline_bytes = 0);
+  // Once the group is known, before the first call.
+  void SetConfig(const GroupCallsConfig& config);
+  // The way between the hosts, before the first call that may take it: GoesByHosts or Asks. Its ranks agree
+  // by exchange if the group has no switches, and only then.
+  void AddHosts(const HostPathConfig& config);
+
+  // Where the NIC reads and writes beside the callers' buffers: for the connection with the switch, and for
+  // those with other ranks. Neither moves.
+  std::span<uint8_t> memory() { return core_.memory(); }
+  std::span<uint8_t> hosts_memory() { return hosts_->memory(); }
+
+  // Of a call that is to be made; those that do not name the hosts are about the way through the switches.
+  // These depend on SetConfig alone, and so need no lock.
+  bool GoesByHosts(const ControlHeader& header) const { return config_.by_hosts || IsByHosts(header); }
+  bool Asks(const ControlHeader& header) const;
+  bool Inlines(const ControlHeader& header) const { return core_.Inlines(header); }
+  bool Fits(const ControlHeader& header) const { return core_.Fits(header); }
+  uint64_t MostQuantised(Collective collective) const { return core_.MostQuantised(collective); }
+  // Between the hosts: most elements of each part in a slice, and whether the NIC reads the call's own buffers
+  // (it writes them if RingReceivesResults).
+  uint64_t MostElementsByHosts(const ControlHeader& header) const;
+  bool NeedsBuffersByHosts(const ControlHeader& header) const;
+
+  // Makes a call. Its header's invocation is filled in; with kByHostsFlag it goes between the hosts. `way` is
+  // that of its data through the switches. Buffers: as of RankCalls::Post and HostPath::Post; they must
+  // outlive the call. CopyOwnPart is the caller's to do. A call may be made until the group has failed.
+  CallNumber Make(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way);
+  // The next call and all behind it never begin: the group is to be ended.
+  void HoldBack();
+  bool holds() const { return held_from_ != kNoCall; }
+  // Calls made so far; of these, those that have not ended.
+  CallNumber made() const { return next_; }
+  size_t open() const { return open_; }
+
+  // Ranks with which calls want a connection that is not there yet, ascending; empty if no call has come to
+  // want one since the last time. May name a rank again.
+  std::vector<uint32_t> TakeWanted();
+  // It has.
+  bool wants_connections() const { return wants_connections_; }
+  // As HostPath's.
+  void SetConnected(uint32_t rank) { hosts_->SetConnected(rank); }
+  void SetReady(uint32_t rank) { hosts_->SetReady(rank); }
+  std::vector<uint32_t> Awaited() const { return hosts_ ? hosts_->Awaited() : std::vector<uint32_t>{}; }
+
+  // The next request to post; requests are to be posted in this order, also those of different connections.
+  // False if nothing may be posted now. NextEnded is to be asked before.
+  bool NextRequest(Request* request);
+  // In the order in which the connection reports them, in each direction; not of those that failed, or were
+  // flushed, or could not be posted: OnFlushed.
+  void OnComplete(uint32_t connection, uint64_t wr_id, uint32_t bytes, std::optional<uint32_t> imm);
+  void OnFlushed(uint32_t connection);
+  // Requests that the connections have not given back.
+  int64_t posted() const { return core_.posted() + posted_to_hosts(); }
+  int64_t posted_to_hosts() const { return hosts_ ? hosts_->posted() : 0; }
+  // All that was sent to the switch has been acknowledged, and no call has begun that has not ended there.
+  bool idle() const { return core_.idle(); }
+  // A call that has ended. One that goes by the hosts may end later than one behind it.
+  std::optional<Ended> NextEnded() {
+    if (!core_.has_finished() && !hosts_ && !is_drained_) return std::nullopt;
+    return NextEndedOfAll();
+  }
+
+  // Messages from the switch that one acknowledgement is for from now on (shared_acks.h).
+  uint32_t shared_acks() const { return acks_.messages(); }
+  // As RankCalls'; only without trials.
+  void SetSendWindow(uint32_t messages) { core_.SetSendWindow(messages); }
+  uint32_t start_window() const { return windows_.window(); }
+  // Something has just happened of which the time is wanted: OnTime is due. What a round of trials has come
+  // to comes out.
+  bool awaits_time() const { return windows_.measured() && HasNewsOfMeasured(); }
+  std::optional<WindowTrials::Found> OnTime(Nanos now);
+
+  // Once failed no work is given out on any connection. All of them are to be closed and drained; then
+  // OnDrained, after which every call ends: with kOk if its result has arrived whole. What the ranks have found
+  // out between the hosts stays what ended the group, whoever calls Abort.
+  void Abort();
+  void OnDrained();
+  bool failed() const { return core_.failed() || (hosts_ && hosts_->failed()); }
+  Failure failure() const;
+  // The reply of the switches refused, which every rank gets.
+  bool refused_by_switches() const { return core_.failed() && core_.failure() == Outcome::kRefused; }
+
+  // Calls whose request was answered so.
+  uint64_t granted() const { return granted_; }
+  uint64_t busy() const { return busy_; }
+  const Saturation& saturation() const { return core_.saturation(); }
+
+ private:
+  friend struct epic::Snapshot;
+  static constexpr CallNumber kNoCall = std::numeric_limits<CallNumber>::max();
+
+  struct Call {
+    ControlHeader header;  // of the whole call
+    const uint8_t* send = nullptr;
+    uint8_t* recv = nullptr;
+    uint64_t most = 0;  // elements of each part in a slice; 0: it is made whole
+    uint64_t slices = 1;
+    uint64_t ended = 0;  // of them
+    Way way = Way::kDirect;
+    Outcome outcome = Outcome::kOk;
+    bool is_done = false;
+  };
+  enum class Kind : uint8_t {
+    kData,       // through the switches; a call without data, too
+    kRequest,    // for the memory in switches
+    kAgreement,  // of a slice between the hosts: that all ranks have made it, and the same
+  };
+  // A control packet that goes through the switches, with what follows it.
+  struct Invocation {
+    CallNumber call = 0;
+    OpId hosts_op = 0;  // of an agreement, on the path between the hosts
+    uint32_t slice = 0;
+    Kind kind = Kind::kData;
+  };
+
+  Call& At(CallNumber call) { return calls_[static_cast<size_t>(call) & (calls_.size() - 1)]; }
+  const Call& At(CallNumber call) const { return calls_[static_cast<size_t>(call) & (calls_.size() - 1)]; }
+  uint64_t MostByNetwork(const ControlHeader& header) const;
+  // Cuts the call, if a slice may have so many bytes.
+  static void Cut(Call* call, uint64_t most_bytes);
+  static ControlHeader HeaderOf(const Call& call, uint64_t slice);
+  // Of a slice in each part, and from one part to the next: bytes.
+  static uint64_t OffsetOf(const Call& call, uint64_t slice);
+  static uint64_t StrideOf(const Call& call);
+  // Begins what has been made, as far as nothing waits for an answer.
+  void BeginNext();
+  void Begin(CallNumber call);
+  void OnAnswered(CallNumber call, bool granted);
+  void BeginByNetwork(CallNumber call);
+  void BeginByHosts(CallNumber call);
+  // Behind those that wait, in the order in which the switches are to have them.
+  void Enqueue(const Invocation& invocation);
+  bool MayStart(const Invocation& invocation) const;
+  ControlHeader RequestOf(Call call) const;
+  void StartNext();
+  void KeepWindow();
+  // The call, if it has ended with the slice.
+  std::optional<Ended> EndSlice(CallNumber call, Outcome outcome);
+  std::optional<Ended> NextEndedOfAll();
+  std::optional<Ended> NextEndedByNetwork();
+  std::optional<Ended> NextEndedByHosts();
+  std::optional<Ended> NextNeverBegun();
+  bool HostsFailedFirst() const;
+  bool HasNewsOfMeasured() const;
+
+  GroupCallsConfig config_;
+  RankCalls core_;
+  HostPathConfig hosts_config_;
+  std::optional<HostPath> hosts_;
+
+  std::vector<Call> calls_;  // open ones, at their numbers modulo its size, which is a power of two
+  CallNumber first_ = 0;     // that has not ended
+  CallNumber begun_ = 0;     // those before it have begun
+  CallNumber next_ = 0;      // to be made
+  CallNumber held_from_ = kNoCall;
+  size_t open_ = 0;
+  bool is_asking_ = false;  // the last that has begun waits for the answer to its request
+
+  std::deque<Invocation> invocations_;  // that have not ended, in order
+  size_t started_ = 0;                  // of them: the first ones, which RankCalls has
+  OpId first_op_ = 0;                   // of invocations_, there
+  std::deque<CallNumber> hosts_calls_;  // of the slices that HostPath has
+  OpId first_hosts_op_ = 0;             // of these, there
+  bool wants_connections_ = false;
+  bool is_drained_ = false;
+
+  SharedAcks acks_{1};
+  WindowTrials windows_;
+  uint64_t granted_ = 0;
+  uint64_t busy_ = 0;
+};
+
+}  // namespace epic
