@@ -81,7 +81,8 @@ class GroupCalls {
   // Once the group is known, before the first call.
   void SetConfig(const GroupCallsConfig& config);
   // The way between the hosts, before the first call that may take it: GoesByHosts or Asks. Its ranks agree
-  // by exchange if the group has no switches, and only then.
+  // by exchange if the group has no switches, and only then. Without it a call by the hosts is what the
+  // switches are told of it: for simulated ranks, which need not have such a way.
   void AddHosts(const HostPathConfig& config);
 
   // Where the NIC reads and writes beside the callers' buffers: for the connection with the switch, and for
