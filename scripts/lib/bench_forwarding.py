@@ -43,8 +43,9 @@ def idle_groups(bed, hosts, options, prefix):
                                         "--each", "--hold"]) for rank, host in enumerate(hosts)]
         pids = [_pid_when_idle(rank) for rank in ranks]
         yield
-        for pid, rank in zip(pids, ranks):
+        for pid in pids:  # a rank leaves when all do
             os.kill(pid, signal.SIGUSR1)
+        for rank in ranks:
             if rank.wait(timeout=60) != 0:
                 raise Failed(rank.stdout.read())
     finally:
