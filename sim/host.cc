@@ -50,6 +50,7 @@ Host::Host(const HostConfig& config)
                          .world_size = config.world_size,
                          .inline_bytes = config.inline_bytes,
                          .turns = true},
+             .agreements_alone = true,
              .asks = config.asks,
              .invocation_bytes = config.invocation_bytes},
       core_(config.bounce_bytes, config.inline_bytes) {

@@ -106,7 +106,10 @@ void GroupCalls::BeginByNetwork(CallNumber number) {
 }
 
 void GroupCalls::BeginByHosts(CallNumber number) {
-  if (!hosts_) return Enqueue({.call = number});
+  if (!hosts_) {
+    EPIC_CHECK(config_.agreements_alone && !config_.asks);
+    return Enqueue({.call = number});
+  }
   Call& call = At(number);
   // The ranks agree on it, whoever makes them.
   call.header.flags |= AlgorithmFlags(hosts_config_.algorithm);

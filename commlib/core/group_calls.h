@@ -36,6 +36,9 @@ struct GroupCallsConfig {
   CoreConfig network;
   // The group has no switches: all calls go between the hosts.
   bool by_hosts = false;
+  // Without AddHosts a call by the hosts is what the switches are told of it, and moves no data: of simulated
+  // ranks alone.
+  bool agreements_alone = false;
   // The memory in switches has several owners: calls with data ask for it (docs/PROTOCOL-BLOCKS.md).
   bool asks = false;
   // Most data of an invocation through the switches, all parts together; longer calls are made in slices. The
@@ -81,8 +84,7 @@ class GroupCalls {
   // Once the group is known, before the first call.
   void SetConfig(const GroupCallsConfig& config);
   // The way between the hosts, before the first call that may take it: GoesByHosts or Asks. Its ranks agree
-  // by exchange if the group has no switches, and only then. Without it a call by the hosts is what the
-  // switches are told of it: for simulated ranks, which need not have such a way.
+  // by exchange if the group has no switches, and only then.
   void AddHosts(const HostPathConfig& config);
 
   // Where the NIC reads and writes beside the callers' buffers: for the connection with the switch, and for
