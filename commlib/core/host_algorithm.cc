@@ -32,7 +32,7 @@ constexpr uint64_t kStepBytes = 24 << 10;
 }  // namespace
 
 const char* AlgorithmName(uint32_t flags) {
-  constexpr std::array kNames = {"auto", "doubling", "ring", "unknown"};
+  constexpr std::array kNames = {"auto", "doubling", "ring", "multicast"};
   return kNames[(flags & kAlgorithmFlags) >> 4];
 }
 

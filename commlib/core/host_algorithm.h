@@ -12,13 +12,14 @@ enum class Algorithm : uint8_t {
   kDoubling =
       1,      // data in the messages by which the ranks agree on the call: recursive doubling, binomial trees
   kRing = 2,  // data in pieces around the ring of ranks
+  kMulticast = 3,  // Broadcast and AllGather by datagrams (docs/PROTOCOL-MULTICAST.md), else as by kAuto
 };
 
 // In ControlHeader::flags, which algorithm a rank was told to use.
 constexpr uint32_t AlgorithmFlags(Algorithm algorithm) { return static_cast<uint32_t>(algorithm) << 4; }
-static_assert(AlgorithmFlags(Algorithm::kRing) <= kAlgorithmFlags);
+static_assert(AlgorithmFlags(Algorithm::kMulticast) <= kAlgorithmFlags);
 
-// "auto", "doubling" or "ring": the one in a header's flags.
+// "auto", "doubling", "ring" or "multicast": the one in a header's flags.
 const char* AlgorithmName(uint32_t flags);
 
 // Whether the call's data travel in the exchange (its kInlinedFlag); if not, around the ring. False for a
