@@ -147,6 +147,12 @@ struct Snapshot {
   template <typename A>
   static void Ring(A& a, Of<A, HostRing>& ring, Of<A, std::vector<Buffers>>& buffers);
   template <typename A>
+  static void Chunks(A& a, Of<A, ChunkMap>& map);
+  template <typename A>
+  static void Multicast(A& a, Of<A, HostMulticast>& multicast, Of<A, std::vector<Buffers>>& buffers);
+  template <typename A>
+  static void Connection(A& a, Of<A, HostPath::Connection>& connection);
+  template <typename A>
   static void HostsPath(A& a, Of<A, HostPath>& path, Of<A, std::vector<Buffers>>& buffers);
   template <typename A>
   static void Ended(A& a, Of<A, Finished>& ended);

@@ -10,9 +10,9 @@ namespace epic {
 // Its buffers are the node's, by the call's number.
 template <typename A>
 void Snapshot::HostsCall(A& a, Of<A, HostCall>& call, Of<A, std::vector<Buffers>>& buffers) {
-  auto& [header, send, recv, part_stride] = call;
+  auto& [header, send, recv, part_stride, readable] = call;
   Header(a, header);
-  a.Numbers(part_stride);
+  a.Numbers(part_stride, readable.address, readable.rkey);
   const bool has_buffers = a.Size(send != nullptr || recv != nullptr ? 1 : 0) != 0;
   if constexpr (A::kReads) {
     Buffers& own = buffers[header.invocation];
@@ -51,6 +51,46 @@ void Snapshot::Ring(A& a, Of<A, HostRing>& ring, Of<A, std::vector<Buffers>>& bu
 }
 
 template <typename A>
+void Snapshot::Chunks(A& a, Of<A, ChunkMap>& map) {
+  auto& [chunks, words, parts_missing, bits, missing] = map;
+  a.Numbers(chunks, words, parts_missing);
+  Sequence(a, bits, [&a](auto& word) { a.Numbers(word); });
+  Sequence(a, missing, [&a](auto& count) { a.Numbers(count); });
+}
+
+template <typename A>
+void Snapshot::Multicast(A& a, Of<A, HostMulticast>& multicast, Of<A, std::vector<Buffers>>& buffers) {
+  auto& [config, memory_begin, counts, is_open, epoch, recvs, recvs_done, fetches, call, has_own, parts,
+         part_chunks, slice, chunks, own_next, own_end, own_given, own_sent, tokens, here, is_slice_open,
+         whole, said, awaits_ack, heard, left_address, left_rkey, read_distance, read_chunk, reads,
+         right_done, said_done] = multicast;
+  NotSaved(config, memory_begin, counts);
+  a.Numbers(is_open, epoch, recvs, recvs_done);
+  for (auto& fetch : fetches) {
+    auto& [fetch_recvs, fetch_recvs_done, messages, unacked] = fetch;
+    a.Numbers(fetch_recvs, fetch_recvs_done, messages);
+    Sequence(a, unacked, [&a](auto& sent) { a.Numbers(sent); });
+  }
+  Maybe(a, call, [&](auto& of) { HostsCall(a, of, buffers); });
+  a.Numbers(has_own, parts, part_chunks, slice, own_next, own_end, own_given, own_sent, is_slice_open, whole,
+            said, awaits_ack, heard, left_address, left_rkey, read_distance, read_chunk, right_done,
+            said_done);
+  Chunks(a, chunks);
+  for (auto& token : tokens) a.Numbers(token.visits, token.is_here);
+  Sequence(a, here, [&a](auto& token) { a.Numbers(token); });
+  Sequence(a, reads, [&a](auto& read) { a.Numbers(read.part, read.run.first, read.run.count); });
+}
+
+template <typename A>
+void Snapshot::Connection(A& a, Of<A, HostPath::Connection>& connection) {
+  auto& [peer, in_cube, connected, ready, recvs, recvs_done, sends, sends_done, messages, exchange_recvs,
+         exchange_recvs_done] = connection;
+  NotSaved(peer, in_cube);
+  a.Numbers(connected, ready, recvs, recvs_done, sends, sends_done, messages, exchange_recvs,
+            exchange_recvs_done);
+}
+
+template <typename A>
 void Snapshot::Ended(A& a, Of<A, Finished>& ended) {
   auto& [op, outcome, reply] = ended;
   a.Numbers(op, outcome);
@@ -59,18 +99,16 @@ void Snapshot::Ended(A& a, Of<A, Finished>& ended) {
 
 template <typename A>
 void Snapshot::HostsPath(A& a, Of<A, HostPath>& path, Of<A, std::vector<Buffers>>& buffers) {
-  auto& [config, exchange, ring, memory, connections, calls, first_op, phase, exchange_number, ahead, next,
-         previous, unopened, unacked, posted, failure, failure_reply, finished] = path;
-  NotSaved(config, next, previous);
+  auto& [config, exchange, ring, multicast, memory, connections, calls, first_op, phase, exchange_number,
+         ahead, next, previous, right, left, datagrams, unopened, unacked, posted, failure, failure_reply,
+         finished] = path;
+  NotSaved(config, next, previous, right, left);
   Exchange(a, exchange, buffers);
   Ring(a, ring, buffers);
+  Multicast(a, multicast, buffers);
   a.Blob(memory);
-  for (auto& connection : connections) {
-    auto& [peer, in_cube, connected, ready, recvs, recvs_done, sends, sends_done, exchange_recvs,
-           exchange_recvs_done] = connection;
-    NotSaved(peer, in_cube);
-    a.Numbers(connected, ready, recvs, recvs_done, sends, sends_done, exchange_recvs, exchange_recvs_done);
-  }
+  for (auto& connection : connections) Connection(a, connection);
+  Connection(a, datagrams);
   Sequence(a, calls, [&](auto& call) { HostsCall(a, call, buffers); });
   a.Numbers(first_op, phase, exchange_number, ahead, unopened, unacked, posted);
   Maybe(a, failure, [&a](auto& outcome) { a.Numbers(outcome); });

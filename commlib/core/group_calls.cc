@@ -61,14 +61,15 @@ bool GroupCalls::NeedsBuffersByHosts(const ControlHeader& header) const {
                            hosts_config_.inline_bytes);
 }
 
-CallNumber GroupCalls::Make(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way) {
+CallNumber GroupCalls::Make(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way,
+                            uint32_t rkey) {
   if (static_cast<size_t>(next_ - first_) == calls_.size()) {
     std::vector<Call> calls(2 * calls_.size());
     for (CallNumber call = first_; call < next_; ++call)
       calls[static_cast<size_t>(call) & (calls.size() - 1)] = At(call);
     calls_.swap(calls);
   }
-  At(next_) = {.header = header, .send = send, .recv = recv, .way = way};
+  At(next_) = {.header = header, .send = send, .recv = recv, .rkey = rkey, .way = way};
   ++open_;
   const CallNumber call = next_++;
   BeginNext();
@@ -119,7 +120,8 @@ void GroupCalls::BeginByHosts(CallNumber number) {
     const OpId op = hosts_->Post({.header = AsHostsHave(HeaderOf(call, slice)),
                                   .send = epic::At(call.send, offset),
                                   .recv = epic::At(call.recv, offset),
-                                  .part_stride = StrideOf(call)});
+                                  .part_stride = StrideOf(call),
+                                  .readable = ReadableOf(call, offset)});
     hosts_calls_.push_back(number);
     if (IsByHosts(call.header))
       Enqueue({.call = number, .hosts_op = op, .slice = slice, .kind = Kind::kAgreement});
@@ -143,6 +145,13 @@ ControlHeader GroupCalls::HeaderOf(const Call& call, uint64_t slice) {
 uint64_t GroupCalls::OffsetOf(const Call& call, uint64_t slice) {
   if (call.most == 0) return 0;
   return SliceAt(call.header.count, call.most, slice).first * ElementBytes(call.header.type);
+}
+
+RemoteMemory GroupCalls::ReadableOf(const Call& call, uint64_t offset) const {
+  const bool is_root =
+      call.header.collective == Collective::kBroadcast && call.header.root == hosts_config_.rank;
+  const uint8_t* const base = epic::At(is_root ? call.send : call.recv, offset);
+  return {.address = reinterpret_cast<uintptr_t>(base), .rkey = call.rkey};
 }
 
 uint64_t GroupCalls::StrideOf(const Call& call) {
@@ -196,6 +205,12 @@ std::vector<uint32_t> GroupCalls::TakeWanted() {
   return hosts_->Wanted();
 }
 
+// Receives of no call may be posted behind the last one.
+CallNumber GroupCalls::CallOfHosts(OpId op) const {
+  const auto index = static_cast<size_t>(op - first_hosts_op_);
+  return index < hosts_calls_.size() ? hosts_calls_[index] : kNoCall;
+}
+
 // What is received between the hosts is posted before the switches are told that this rank is ready for it.
 bool GroupCalls::NextRequest(Request* request) {
   if (failed()) return false;
@@ -203,13 +218,16 @@ bool GroupCalls::NextRequest(Request* request) {
     if (HostPath::Request next; hosts_->NextRequest(&next)) {
       *request = {.connection = next.peer,
                   .is_recv = next.is_recv,
-                  .has_imm = !next.is_recv,
+                  .verb = next.verb,
+                  .has_imm = !next.is_recv && next.verb == HostVerb::kSend,
                   .imm = next.imm,
                   .wr_id = next.wr_id,
-                  .call = hosts_calls_[static_cast<size_t>(next.op - first_hosts_op_)],
+                  .call = CallOfHosts(next.op),
                   .where = next.where,
                   .address = next.address,
-                  .length = next.length};
+                  .length = next.length,
+                  .remote = next.remote,
+                  .group = next.group};
       return true;
     }
     if (failed()) return false;

@@ -50,13 +50,14 @@ struct GroupCallsConfig {
 
 class GroupCalls {
  public:
-  // The connection with the switch. Any other number is the rank at the other end.
+  // The connection with the switch. Any other number is one of host_peers.h.
   static constexpr uint32_t kSwitch = std::numeric_limits<uint32_t>::max();
 
   // What one ibv_post_send or ibv_post_recv needs. Every request is signalled.
   struct Request {
     uint32_t connection = kSwitch;
     bool is_recv = false;
+    HostVerb verb = HostVerb::kSend;
     bool has_imm = false;
     uint32_t imm = 0;
     uint64_t wr_id = 0;  // of its connection; lowest bit: is_recv
@@ -64,6 +65,8 @@ class GroupCalls {
     HostWhere where = HostWhere::kOwn;  // in memory() or hosts_memory(); else in the call's buffers
     uint8_t* address = nullptr;
     uint32_t length = 0;
+    RemoteMemory remote;  // of HostVerb::kRead
+    uint32_t group = 0;   // as of HostPath::Request
   };
   struct Ended {
     CallNumber call = 0;
@@ -103,11 +106,17 @@ class GroupCalls {
   // (it writes them if RingReceivesResults).
   uint64_t MostElementsByHosts(const ControlHeader& header) const;
   bool NeedsBuffersByHosts(const ControlHeader& header) const;
+  // And whether other ranks' NICs may read them.
+  bool NeedsReads(const ControlHeader& header) const {
+    return hosts_ && IsByMulticast(header, hosts_config_.algorithm);
+  }
 
   // Makes a call. Its header's invocation is filled in; with kByHostsFlag it goes between the hosts. `way` is
   // that of its data through the switches. Buffers: as of RankCalls::Post and HostPath::Post; they must
   // outlive the call. CopyOwnPart is the caller's to do. A call may be made until the group has failed.
-  CallNumber Make(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way);
+  // `rkey`: by which ranks may read `recv`, or of a Broadcast at its root `send`, at its own address: of a call for
+  // which NeedsReads.
+  CallNumber Make(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way, uint32_t rkey = 0);
   // The next call and all behind it never begin: the group is to be ended.
   void HoldBack();
   bool holds() const { return held_from_ != kNoCall; }
@@ -132,6 +141,11 @@ class GroupCalls {
   // flushed, or could not be posted: OnFlushed.
   void OnComplete(uint32_t connection, uint64_t wr_id, uint32_t bytes, std::optional<uint32_t> imm);
   void OnFlushed(uint32_t connection);
+  // As HostPath's, of kDatagrams.
+  void OnDatagram(uint64_t wr_id, std::optional<uint32_t> from, uint32_t bytes, uint32_t imm) {
+    hosts_->OnDatagram(wr_id, from, bytes, imm);
+  }
+  MulticastCounts multicast() const { return hosts_ ? hosts_->multicast() : MulticastCounts{}; }
   // Requests that the connections have not given back.
   int64_t posted() const { return core_.posted() + posted_to_hosts(); }
   int64_t posted_to_hosts() const { return hosts_ ? hosts_->posted() : 0; }
@@ -179,6 +193,7 @@ class GroupCalls {
     uint64_t most = 0;  // elements of each part in a slice; 0: it is made whole
     uint64_t slices = 1;
     uint64_t ended = 0;  // of them
+    uint32_t rkey = 0;
     Way way = Way::kDirect;
     Outcome outcome = Outcome::kOk;
     bool is_done = false;
@@ -205,6 +220,8 @@ class GroupCalls {
   // Of a slice in each part, and from one part to the next: bytes.
   static uint64_t OffsetOf(const Call& call, uint64_t slice);
   static uint64_t StrideOf(const Call& call);
+  RemoteMemory ReadableOf(const Call& call, uint64_t offset) const;
+  CallNumber CallOfHosts(OpId op) const;
   // Begins what has been made, as far as nothing waits for an answer.
   void BeginNext();
   void Begin(CallNumber call);

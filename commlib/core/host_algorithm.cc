@@ -41,8 +41,15 @@ bool IsInlinedByHosts(const ControlHeader& header, uint32_t world_size, Algorith
   const uint64_t bytes = CallBytes(header);
   if (bytes == 0 || bytes > inline_bytes || algorithm == Algorithm::kRing) return false;
   if (algorithm == Algorithm::kDoubling) return true;
+  if (IsByMulticast(header, algorithm)) return false;
   const auto* const row = std::ranges::find(kMostInlined, header.collective, &Row::collective);
   return row != kMostInlined.end() && bytes <= (world_size <= 8 ? row->few : row->many);
+}
+
+bool IsByMulticast(const ControlHeader& header, Algorithm algorithm) {
+  const bool copies =
+      header.collective == Collective::kBroadcast || header.collective == Collective::kAllGather;
+  return algorithm == Algorithm::kMulticast && copies && CallBytes(header) > 0;
 }
 
 // An n-th of the data passes a link in the time of n - 1 steps.

@@ -27,6 +27,9 @@ const char* AlgorithmName(uint32_t flags);
 bool IsInlinedByHosts(const ControlHeader& header, uint32_t world_size, Algorithm algorithm,
                       uint64_t inline_bytes);
 
+// Whether the call's data go as datagrams; if not, IsInlinedByHosts tells. False for a call without data.
+bool IsByMulticast(const ControlHeader& header, Algorithm algorithm);
+
 // Bytes of all shares of a ReduceScatter together from which on it takes less time between the hosts than
 // through switches: the ring has (n - 1)/n of them on a host's link, the switches' way all, and so much saves
 // more than the ring's n - 1 steps cost (docs/adr/0020).

@@ -11,6 +11,12 @@ namespace epic {
 // Whose memory an address is in: the rank's own (HostPath::memory), or the call's buffers.
 enum class HostWhere : uint8_t { kOwn, kSend, kRecv };
 
+// Memory of this rank as another rank's NIC names it.
+struct RemoteMemory {
+  uint64_t address = 0;
+  uint32_t rkey = 0;
+};
+
 // A call, or a slice of one.
 struct HostCall {
   ControlHeader header;  // its invocation and the flags of the hosts' path are filled in
@@ -18,6 +24,8 @@ struct HostCall {
   uint8_t* recv = nullptr;
   uint64_t part_stride =
       0;  // bytes from one part to the next, where there is one per rank; 0: a part's bytes
+  // Of a call whose data go by multicast: `recv`, or of a Broadcast at its root `send`.
+  RemoteMemory readable;
 
   uint64_t part_bytes() const { return header.count * ElementBytes(header.type); }
   uint64_t stride() const { return part_stride != 0 ? part_stride : part_bytes(); }

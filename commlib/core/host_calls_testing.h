@@ -78,6 +78,9 @@ class HostTestCall {
       call.header.count = std::min(most, header_.count - at);
       call.send = ranks_[r].send + at * element_;
       call.recv = ranks_[r].recv + at * element_;
+      const bool is_root = header_.collective == Collective::kBroadcast && header_.root == r;
+      call.readable = {.address = reinterpret_cast<uintptr_t>(is_root ? call.send : call.recv),
+                       .rkey = static_cast<uint32_t>(network.NextCall(r))};
       network.Call(r, call);
       at += call.header.count;
       if (r == 0) slices_.push_back(call.header.count);
@@ -190,19 +193,25 @@ class HostTestCall {
 
 // Calls one after the other, of all ranks, with all of them right.
 inline void RunHostCalls(const HostPathConfig& config, uint64_t seed,
-                         std::vector<std::unique_ptr<HostTestCall>>& calls) {
+                         std::vector<std::unique_ptr<HostTestCall>>& calls,
+                         const HostNetwork::Faults& faults = {}) {
   SCOPED_TRACE(testing::Message() << "replay: EPIC_SEED=" << seed << " with this test as --gtest_filter");
   HostNetwork network(config, seed);
+  network.SetFaults(faults);
   for (const auto& call : calls)
     for (uint32_t r = 0; r < config.world_size; ++r) call->Start(network, r);
   network.Run();
   size_t slices = 0;
   for (const auto& call : calls) slices += call->slices();
   for (uint32_t r = 0; r < config.world_size; ++r) {
-    ASSERT_EQ(network.finished(r).size(), slices) << "rank " << r;
+    ASSERT_EQ(network.finished(r).size(), slices)
+        << "rank " << r << (network.path(r).failed() ? " failed" : "");
     for (const Finished& finished : network.finished(r)) ASSERT_EQ(finished.outcome, Outcome::kOk);
     ASSERT_TRUE(network.path(r).idle());
-    ASSERT_LE(network.path(r).posted(), static_cast<int64_t>(CubePeersOf(r, config.world_size).size()));
+    int64_t most = static_cast<int64_t>(CubePeersOf(r, config.world_size).size());
+    if (config.algorithm == Algorithm::kMulticast)
+      most += config.staging_chunks + (config.world_size == 2 ? 2 : 4) * (config.world_size + config.tokens);
+    ASSERT_LE(network.path(r).posted(), most);
     for (const auto& call : calls) {
       call->Check(r, config.algorithm, config.inline_bytes);
       if (call->header().collective == Collective::kAllReduce) {

@@ -17,17 +17,40 @@ constexpr uint64_t kMostElementBytes = 8;
 }  // namespace
 
 HostPath::HostPath(const HostPathConfig& config)
-    : config_(config), exchange_(config.rank, config.world_size, config.inline_bytes), ring_(RingConfig()) {
+    : config_(config),
+      exchange_(config.rank, config.world_size, config.inline_bytes),
+      ring_(RingConfig()),
+      multicast_(MulticastConfig(), exchange_.memory_bytes() + config.staging_bytes) {
   const uint64_t least = kMostElementBytes * config.world_size;
   EPIC_CHECK(config.rank < config.world_size && config.message_bytes >= kMostElementBytes);
   EPIC_CHECK(config.staging_bytes >= least && config.inline_bytes >= least);
-  memory_.resize(exchange_.memory_bytes() + config.staging_bytes);
+  EPIC_CHECK((config.algorithm == Algorithm::kMulticast) == (config.chunk_bytes > 0));
+  memory_.resize(exchange_.memory_bytes() + config.staging_bytes + multicast_.memory_bytes());
   const std::vector<uint32_t> cube = CubePeersOf(config.rank, config.world_size);
   for (const uint32_t peer : PeersOf(config.rank, config.world_size)) {
     connections_.push_back({.peer = peer, .in_cube = std::ranges::binary_search(cube, peer)});
   }
-  next_ = IndexOf((config.rank + 1) % config.world_size);
-  previous_ = IndexOf((config.rank + config.world_size - 1) % config.world_size);
+  const uint32_t next = (config.rank + 1) % config.world_size;
+  const uint32_t previous = (config.rank + config.world_size - 1) % config.world_size;
+  if (config.chunk_bytes > 0) {
+    connections_.push_back({.peer = kFetchRing + std::min(next, previous)});
+    if (next != previous) connections_.push_back({.peer = kFetchRing + std::max(next, previous)});
+    right_ = IndexOf(kFetchRing + next);
+    left_ = IndexOf(kFetchRing + previous);
+    datagrams_ = {.peer = kDatagrams, .connected = true, .ready = true};
+  }
+  next_ = IndexOf(next);
+  previous_ = IndexOf(previous);
+}
+
+HostMulticastConfig HostPath::MulticastConfig() const {
+  return {.rank = config_.rank,
+          .world_size = config_.world_size,
+          .chunk_bytes = config_.chunk_bytes,
+          .staging_chunks = config_.staging_chunks,
+          .tokens = config_.tokens,
+          .addresses = config_.addresses,
+          .read_bytes = config_.message_bytes};
 }
 
 HostRingConfig HostPath::RingConfig() const {
@@ -45,6 +68,7 @@ size_t HostPath::IndexOf(uint32_t peer) const {
 }
 
 uint64_t HostPath::MostBytes(const ControlHeader& header) const {
+  if (IsByMulticast(header, config_.algorithm)) return MostMulticastBytes(MulticastConfig(), header);
   if (config_.algorithm != Algorithm::kDoubling) return MostRingBytes(RingConfig(), header);
   if (header.type == DataType::kNone) return kMaxBytes;
   const uint64_t elements = uint64_t{ElementBytes(header.type)} * std::max(header.parts, 1u);
@@ -70,6 +94,7 @@ OpId HostPath::Post(const Call& call) {
 
 bool HostPath::Needs(const Call& call, size_t connection) const {
   const bool in_ring = connection == next_ || connection == previous_;
+  if (IsOfFetchRing(connections_[connection].peer)) return IsMulticast(call);
   return (HasExchange(call) && connections_[connection].in_cube) || (IsRing(call) && in_ring);
 }
 
@@ -111,11 +136,14 @@ std::vector<uint32_t> HostPath::Awaited() const {
         break;
       case Phase::kData:
         is_awaited = (i == previous_ && ring_.ExpectedBytes() > 0) || at.sends_done < at.sends ||
-                     (i == next_ && !ring_.done() && !at.ready);
+                     (i == next_ && !ring_.done() && !at.ready) ||
+                     (i == previous_ && multicast_.AwaitsLeft()) || (i == next_ && multicast_.AwaitsRight());
         break;
     }
-    if (is_awaited) peers.push_back(at.peer);
+    if (is_awaited) peers.push_back(RankAt(at.peer));
   }
+  std::ranges::sort(peers);
+  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
   return peers;
 }
 
@@ -147,6 +175,7 @@ void HostPath::Begin() {
   } else {
     ring_.Clear();
   }
+  if (IsMulticast(call)) multicast_.Begin(call);
   if (HasExchange(call)) exchange_.Begin(call, exchange_number_, memory_.data());
   ahead_ = 0;
   phase_ = Phase::kPost;
@@ -167,7 +196,7 @@ void HostPath::Advance() {
     }
     if (unacked_ > 0) return;
     if (!Agrees()) return Refuse();
-    if (!ring_.done()) return;
+    if (!IsDataDone()) return;
     EndCall();
   }
 }
@@ -190,6 +219,7 @@ void HostPath::EndCall() {
   if (averages && Reduces(call.header.collective) && bytes > 0)
     ScaleToAverage(call.header.type, {call.recv, bytes}, config_.world_size);
   if (HasExchange(call)) ++exchange_number_;
+  multicast_.Clear();
   finished_.push_back({.op = first_op_++});
   calls_.pop_front();
   phase_ = Phase::kConnect;
@@ -203,11 +233,12 @@ uint8_t* HostPath::Address(const HostPiece& piece) {
 }
 
 bool HostPath::Give(Connection* on, bool is_recv, Where where, uint8_t* address, uint32_t length,
-                    Request* request) {
+                    Request* request, HostVerb verb) {
   uint64_t& number = is_recv ? on->recvs : on->sends;
   *request = {.peer = on->peer,
               .is_recv = is_recv,
-              .imm = static_cast<uint32_t>(number),
+              .verb = verb,
+              .imm = on->messages,
               .wr_id = number << 1 | (is_recv ? 1 : 0),
               .op = first_op_,
               .where = where,
@@ -215,7 +246,9 @@ bool HostPath::Give(Connection* on, bool is_recv, Where where, uint8_t* address,
               .length = length};
   ++number;
   ++posted_;
-  if (!is_recv) ++unacked_;
+  if (is_recv) return true;
+  ++unacked_;
+  if (verb == HostVerb::kSend) ++on->messages;
   return true;
 }
 
@@ -234,6 +267,7 @@ bool HostPath::NextRequest(Request* request) {
     --unopened_;
     return GiveExchangeReceive(&*std::ranges::find_if(connections_, is_unopened), request);
   }
+  if (config_.chunk_bytes > 0 && NextMulticastReceive(request)) return true;
   if (phase_ == Phase::kPost) {
     if (NextReceive(request)) return true;
     phase_ = config_.agrees_by_exchange ? Phase::kExchange : Phase::kAgree;
@@ -268,16 +302,18 @@ bool HostPath::NextSend(Request* request) {
     Advance();
     return true;
   }
+  if (!Agrees()) return false;
+  if (NextMulticastSend(request)) return true;
   HostPiece piece;
   Connection& to = connections_[next_];
-  if (!Agrees() || !to.ready || !ring_.NextSend(&piece)) return false;
+  if (!to.ready || !ring_.NextSend(&piece)) return false;
   return Give(&to, false, piece.where, Address(piece), piece.length, request);
 }
 
 void HostPath::OnComplete(uint32_t peer, uint64_t wr_id, uint32_t bytes, std::optional<uint32_t> imm) {
   --posted_;
   if (failed()) return;
-  Connection& on = To(peer);
+  Connection& on = peer == kDatagrams ? datagrams_ : To(peer);
   const bool is_recv = (wr_id & 1) != 0;
   uint64_t& done = is_recv ? on.recvs_done : on.sends_done;
   // A reliable connection completes in the order of posting; anything else is a broken driver.
@@ -285,6 +321,8 @@ void HostPath::OnComplete(uint32_t peer, uint64_t wr_id, uint32_t bytes, std::op
   ++done;
   if (!is_recv) {
     --unacked_;
+    if (peer == kDatagrams) multicast_.OnDatagramSent();
+    if (IsOfFetchRing(peer)) multicast_.OnFetchSent(&on == &connections_[left_]);
   } else if (imm != static_cast<uint32_t>(done - 1) || !OnReceived(&on, bytes)) {
     return Fail(Outcome::kProtocol);
   }
@@ -293,6 +331,8 @@ void HostPath::OnComplete(uint32_t peer, uint64_t wr_id, uint32_t bytes, std::op
 
 // The exchange of this invocation, its data, the exchange of the next one; or one of the first two.
 bool HostPath::OnReceived(Connection* from, uint32_t bytes) {
+  if (IsOfFetchRing(from->peer))
+    return multicast_.OnMessage(from == &connections_[left_], bytes, first_op_, memory_);
   const bool is_first =
       config_.agrees_by_exchange && from->in_cube && from->exchange_recvs_done == exchange_number_;
   const bool is_previous = from == &connections_[previous_];
@@ -314,7 +354,7 @@ void HostPath::Abort() {
 
 void HostPath::OnDrained() {
   EPIC_CHECK(failed());
-  if (!calls_.empty() && Agrees() && ring_.done()) EndCall();
+  if (!calls_.empty() && Agrees() && IsDataDone()) EndCall();
   for (; !calls_.empty(); calls_.pop_front())
     finished_.push_back({.op = first_op_++, .outcome = *failure_, .reply = failure_reply_});
 }

@@ -17,6 +17,7 @@
 #include "commlib/core/host_algorithm.h"
 #include "commlib/core/host_call.h"
 #include "commlib/core/host_exchange.h"
+#include "commlib/core/host_multicast.h"
 #include "commlib/core/host_peers.h"
 #include "commlib/core/host_ring.h"
 #include "commlib/core/rank_core.h"
@@ -37,6 +38,18 @@ struct HostPathConfig {
   // and inline_bytes. All three are the same on all ranks.
   uint64_t staging_bytes = 4 * 1024 * 1024;
   uint64_t inline_bytes = kMaxInlineBytes;  // most data by doubling
+  // Of kMulticast, the same on all ranks: the path MTU, and as of HostMulticastConfig.
+  uint32_t chunk_bytes = 0;
+  uint32_t staging_chunks = 512;
+  uint32_t tokens = 2;
+  uint32_t addresses = 1;
+};
+
+// What a request to send is; of HostVerb::kQkey nothing is posted.
+enum class HostVerb : uint8_t {
+  kSend,  // a Send with Immediate
+  kRead,  // an RDMA Read, from the other end's memory into `address`
+  kQkey,  // the queue pair for datagrams takes the Q_Key of epoch `imm` from now on
 };
 
 // Requests of one direction that can be outstanding on a connection: what to ask for when creating its queue
@@ -47,17 +60,20 @@ class HostPath {
  public:
   using Where = HostWhere;
   using Call = HostCall;
-  // One ibv_post_send or ibv_post_recv on the connection with `peer`. Every request is signalled; every send
+  // One ibv_post_send or ibv_post_recv on a connection (host_peers.h). Every request is signalled; every Send
   // has immediate data.
   struct Request {
-    uint32_t peer = 0;
+    uint32_t peer = 0;  // the connection
     bool is_recv = false;
+    HostVerb verb = HostVerb::kSend;
     uint32_t imm = 0;
     uint64_t wr_id = 0;  // of its direction of the connection; lowest bit: is_recv
     OpId op = 0;
     Where where = Where::kOwn;
     uint8_t* address = nullptr;
-    uint32_t length = 0;  // never 0
+    uint32_t length = 0;  // never 0, but of kQkey
+    RemoteMemory remote;  // of kRead
+    uint32_t group = 0;   // of kDatagrams: to which of the addresses
   };
   explicit HostPath(const HostPathConfig& config);
 
@@ -77,10 +93,11 @@ class HostPath {
   // All receives of the call have been given out: a rank may say that it has made the call.
   bool MayAgree(OpId op) const;
 
-  // Connections that the calls here need and that are not there yet; ascending.
+  // Connections that the calls here need and that are not there yet; ascending. That for datagrams is there
+  // from the beginning.
   std::vector<uint32_t> Wanted() const;
   // The queue pair to the peer can send and receive. When what NextRequest then gives has been posted, the
-  // peer may be told so. `peer` is one of PeersOf.
+  // peer may be told so. `peer` is one of PeersOf, or on the fetch ring.
   void SetConnected(uint32_t peer);
   // The peer has told so: messages may be sent to it.
   void SetReady(uint32_t peer);
@@ -91,6 +108,10 @@ class HostPath {
   // failed, or were flushed: OnFlushed. What the peer sent against the rules makes this fail.
   void OnComplete(uint32_t peer, uint64_t wr_id, uint32_t bytes, std::optional<uint32_t> imm);
   void OnFlushed() { --posted_; }
+  // The same of what a datagram has been received into: `bytes` without the GRH; `from`: the rank whose it
+  // is, if it is one's. Completions of all connections are to come in the order in which the NIC reported
+  // them.
+  void OnDatagram(uint64_t wr_id, std::optional<uint32_t> from, uint32_t bytes, uint32_t imm);
   // Requests that the queue pairs have not given back. Where the ranks agree by exchange, receives for the
   // next one are always among them.
   int64_t posted() const { return posted_; }
@@ -106,6 +127,8 @@ class HostPath {
   // Peers from which something must come before the first call goes on: a connection or its readiness, a
   // message, an acknowledgement. Ascending; empty if there is no call, or nothing of a peer is missing.
   std::vector<uint32_t> Awaited() const;
+  // What has become of datagrams.
+  const MulticastCounts& multicast() const { return multicast_.counts(); }
   // No call is open.
   bool idle() const { return calls_.empty(); }
   // Calls that ended, in program order; of those that ended with kOk the result is in the caller's buffer.
@@ -121,6 +144,7 @@ class HostPath {
     // So many messages, in each direction; receives and sends that have been given out, and completed.
     uint64_t recvs = 0, recvs_done = 0;
     uint64_t sends = 0, sends_done = 0;
+    uint32_t messages = 0;                                // of these sends: Reads take no number
     int64_t exchange_recvs = 0, exchange_recvs_done = 0;  // of these receives
   };
   enum class Phase : uint8_t {
@@ -132,9 +156,13 @@ class HostPath {
   };
 
   HostRingConfig RingConfig() const;
+  HostMulticastConfig MulticastConfig() const;
   size_t IndexOf(uint32_t peer) const;
   Connection& To(uint32_t peer) { return connections_[IndexOf(peer)]; }
-  bool IsRing(const Call& call) const { return !IsInlined(call.header) && CallBytes(call.header) > 0; }
+  bool IsMulticast(const Call& call) const { return IsByMulticast(call.header, config_.algorithm); }
+  bool IsRing(const Call& call) const {
+    return !IsInlined(call.header) && CallBytes(call.header) > 0 && !IsMulticast(call);
+  }
   bool HasExchange(const Call& call) const { return config_.agrees_by_exchange || IsInlined(call.header); }
   // Does the call need the connection?
   bool Needs(const Call& call, size_t connection) const;
@@ -142,8 +170,13 @@ class HostPath {
   // Whether all ranks have made the same call.
   bool Agrees() const;
   bool NextReceive(Request* request);
+  bool NextMulticastReceive(Request* request);
+  bool NextMulticastSend(Request* request);
+  // All data of the call are here, and nothing is to be sent any more.
+  bool IsDataDone() const { return ring_.done() && multicast_.done(); }
   bool NextSend(Request* request);
-  bool Give(Connection* on, bool is_recv, Where where, uint8_t* address, uint32_t length, Request* request);
+  bool Give(Connection* on, bool is_recv, Where where, uint8_t* address, uint32_t length, Request* request,
+            HostVerb verb = HostVerb::kSend);
   bool GiveExchangeReceive(Connection* on, Request* request);
   uint8_t* Address(const HostPiece& piece);
   uint8_t* staging() { return memory_.data() + exchange_.memory_bytes(); }
@@ -157,7 +190,8 @@ class HostPath {
   HostPathConfig config_;
   HostExchange exchange_;
   HostRing ring_;
-  std::vector<uint8_t> memory_;          // the exchange's messages, then staging
+  HostMulticast multicast_;
+  std::vector<uint8_t> memory_;          // the exchange's messages, staging, what the multicast has
   std::vector<Connection> connections_;  // by peer
 
   std::deque<Call> calls_;  // not ended, in program order; the first one runs
@@ -166,8 +200,10 @@ class HostPath {
   int64_t exchange_number_ = 0;  // of the first call's exchange, or the next one
   size_t ahead_ = 0;  // of connections_, those before it have the last exchange receive of the call
   size_t next_ = 0, previous_ = 0;  // around the ring, of connections_
-  size_t unopened_ = 0;             // connected ones whose first exchange's receive has not been given out
-  int64_t unacked_ = 0;             // sends that have not completed
+  size_t right_ = 0, left_ = 0;     // on the fetch ring, if there are datagrams
+  Connection datagrams_;
+  size_t unopened_ = 0;  // connected ones whose first exchange's receive has not been given out
+  int64_t unacked_ = 0;  // sends that have not completed
   int64_t posted_ = 0;
 
   std::optional<Outcome> failure_;
