@@ -41,6 +41,13 @@ std::string ListDevices() {
                        : "RDMA devices here: " + names;
 }
 
+DatagramReach ReachOf(ibv_context* context, bool serves_groups) {
+  if (serves_groups) return DatagramReach::kAll;
+  ibv_device_attr attr{};
+  const bool has_groups = ibv_query_device(context, &attr) == 0 && attr.max_mcast_grp > 0;
+  return has_groups ? DatagramReach::kRemote : DatagramReach::kNone;
+}
+
 }  // namespace
 
 Error Device::Open(const std::string& ifname, std::shared_ptr<Device>* device) {
@@ -75,6 +82,8 @@ std::shared_ptr<Device> Device::OpenOne(ibv_device* candidate, const std::string
   if (device->context_ == nullptr || !device->FindGid(ifname)) return nullptr;
   device->max_outstanding_ = MaxOutstanding(device->context_).value_or(kMaxOutstanding);
   device->takes_super_frames_ = TakesSuperFrames(device->context_);
+  device->joins_groups_ = ServesGroups(device->context_);
+  device->datagram_reach_ = ReachOf(device->context_, device->joins_groups_);
   device->pd_ = ibv_alloc_pd(device->context_);
   return device->pd_ != nullptr ? device : nullptr;
 }
@@ -85,6 +94,7 @@ bool Device::FindGid(const std::string& ifname) {
     port_ = port.number;
     gid_index_ = port.gid_index;
     ip_ = port.ip;
+    ifname_ = port.ifname;
     max_path_mtu_ = port.max_path_mtu;
     const uint32_t ip = Raw(port.ip);
     description_ = fmt::format("{} port {} ({}, {}.{}.{}.{})", port.device, port_, port.ifname, ip >> 24,
