@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -41,13 +42,6 @@ std::string ListDevices() {
                        : "RDMA devices here: " + names;
 }
 
-DatagramReach ReachOf(ibv_context* context, bool serves_groups) {
-  if (serves_groups) return DatagramReach::kAll;
-  ibv_device_attr attr{};
-  const bool has_groups = ibv_query_device(context, &attr) == 0 && attr.max_mcast_grp > 0;
-  return has_groups ? DatagramReach::kRemote : DatagramReach::kNone;
-}
-
 }  // namespace
 
 Error Device::Open(const std::string& ifname, std::shared_ptr<Device>* device) {
@@ -80,10 +74,9 @@ std::shared_ptr<Device> Device::OpenOne(ibv_device* candidate, const std::string
   std::shared_ptr<Device> device(new Device);
   device->context_ = ibv_open_device(candidate);
   if (device->context_ == nullptr || !device->FindGid(ifname)) return nullptr;
+  device->AskAttributes();
   device->max_outstanding_ = MaxOutstanding(device->context_).value_or(kMaxOutstanding);
   device->takes_super_frames_ = TakesSuperFrames(device->context_);
-  device->joins_groups_ = ServesGroups(device->context_);
-  device->datagram_reach_ = ReachOf(device->context_, device->joins_groups_);
   device->pd_ = ibv_alloc_pd(device->context_);
   return device->pd_ != nullptr ? device : nullptr;
 }
@@ -104,17 +97,27 @@ bool Device::FindGid(const std::string& ifname) {
   return false;
 }
 
+void Device::AskAttributes() {
+  ibv_device_attr attr{};
+  if (ibv_query_device(context_, &attr) != 0) return;
+  const auto reads = [](int most) { return static_cast<uint8_t>(std::clamp(most, 0, UINT8_MAX)); };
+  max_reads_ = reads(attr.max_qp_init_rd_atom);
+  max_reads_of_peer_ = reads(attr.max_qp_rd_atom);
+  joins_groups_ = ServesGroups(context_);
+  if (attr.max_mcast_grp > 0) datagram_reach_ = joins_groups_ ? DatagramReach::kAll : DatagramReach::kRemote;
+}
+
 Device::~Device() {
   if (pd_ != nullptr) ibv_dealloc_pd(pd_);
   if (context_ != nullptr) ibv_close_device(context_);
 }
 
 Error Memory::Register(std::shared_ptr<Device> device, const void* base, size_t bytes, bool writable,
-                       std::shared_ptr<Memory>* memory) {
+                       std::shared_ptr<Memory>* memory, bool remote_reads) {
   std::shared_ptr<Memory> result(new Memory);
-  // Read-only memory can be sent from: no access right is asked for then.
-  result->mr_ =
-      ibv_reg_mr(device->pd(), const_cast<void*>(base), bytes, writable ? IBV_ACCESS_LOCAL_WRITE : 0);
+  // Read-only memory can be sent from, and read: no access right is asked for then that it does not have.
+  const int access = (writable ? IBV_ACCESS_LOCAL_WRITE : 0) | (remote_reads ? IBV_ACCESS_REMOTE_READ : 0);
+  result->mr_ = ibv_reg_mr(device->pd(), const_cast<void*>(base), bytes, access);
   if (result->mr_ == nullptr) {
     return {ErrorCode::kNoResource,
             fmt::format("cannot register {} bytes at {} with {}: {}{}", bytes, fmt::ptr(base),

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -30,9 +31,12 @@ std::string ToString(Ipv4 ip) {
 }
 
 Error QueuePair::Create(std::shared_ptr<Device> device, std::shared_ptr<CompletionQueue> cq,
-                        uint32_t max_sends, uint32_t max_recvs, std::unique_ptr<QueuePair>* qp) {
+                        uint32_t max_sends, uint32_t max_recvs, std::unique_ptr<QueuePair>* qp, Reads reads) {
   std::unique_ptr<QueuePair> result(new QueuePair);
-  if (Error e = result->CreateQp(std::move(device), std::move(cq), IBV_QPT_RC, max_sends, max_recvs, {},
+  result->reads_ = reads;
+  ibv_qp_attr attr{};
+  if (reads == Reads::kBothWays) attr.qp_access_flags = IBV_ACCESS_REMOTE_READ;
+  if (Error e = result->CreateQp(std::move(device), std::move(cq), IBV_QPT_RC, max_sends, max_recvs, attr,
                                  IBV_QP_ACCESS_FLAGS);
       !e.ok())
     return e;
@@ -58,7 +62,7 @@ Error QueuePair::ToReadyToReceive(const ConnectInfo& info) {
   attr.path_mtu = ToVerbs(info.path_mtu);
   attr.dest_qp_num = info.remote_qpn;
   attr.rq_psn = info.recv_psn;
-  attr.max_dest_rd_atomic = 1;
+  attr.max_dest_rd_atomic = ReadsOf(device().max_reads_of_peer());
   attr.min_rnr_timer = info.min_rnr_timer;
   attr.ah_attr = AddressOf(info.remote_ip, kHopLimit);
   int error = 0;
@@ -87,12 +91,16 @@ Error QueuePair::ToReadyToSend(const ConnectInfo& info) {
   attr.timeout = info.timeout;
   attr.retry_cnt = info.retry_cnt;
   attr.rnr_retry = info.rnr_retry;
-  attr.max_rd_atomic = 1;
+  attr.max_rd_atomic = ReadsOf(device().max_reads());
   const int error = ibv_modify_qp(qp(), &attr,
                                   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
                                       IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
   if (error != 0) return VerbsError(ErrorCode::kTransport, "cannot make the queue pair ready to send", error);
   return {};
+}
+
+uint8_t QueuePair::ReadsOf(uint8_t most) const {
+  return reads_ == Reads::kNone ? uint8_t{1} : std::min(kMaxReads, most);
 }
 
 void QueuePair::ShareAcks(uint32_t messages, uint32_t delay_us) {

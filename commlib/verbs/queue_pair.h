@@ -30,12 +30,18 @@ struct ConnectInfo {
   bool super_frames = false;  // the other end takes them
 };
 
+// RDMA Reads over a queue pair: none, or its own and the other end's.
+enum class Reads : uint8_t { kNone, kBothWays };
+
 // Not thread-safe; its owner has a lock.
 class QueuePair : public AnyQp {
  public:
-  // A queue pair in state INIT, whose completions go to `cq`. kNoResource or kInternal if verbs refuse.
+  // A queue pair in state INIT, whose completions go to `cq`. With `reads` each end has up to kMaxReads under
+  // way, if its NIC can; of what is posted beyond, the NIC begins none before another one is through.
+  // kNoResource or kInternal if verbs refuse.
+  static constexpr uint8_t kMaxReads = 8;
   static Error Create(std::shared_ptr<Device> device, std::shared_ptr<CompletionQueue> cq, uint32_t max_sends,
-                      uint32_t max_recvs, std::unique_ptr<QueuePair>* qp);
+                      uint32_t max_recvs, std::unique_ptr<QueuePair>* qp, Reads reads = Reads::kNone);
 
   // INIT to RTR to RTS. The kernel resolves the remote address by ARP: kTransport after some attempts without
   // an answer. Blocks for up to some seconds.
@@ -55,6 +61,10 @@ class QueuePair : public AnyQp {
   QueuePair() = default;
   Error ToReadyToReceive(const ConnectInfo& info);
   Error ToReadyToSend(const ConnectInfo& info);
+  // As many of the Reads that the NIC can have as this queue pair is to have.
+  uint8_t ReadsOf(uint8_t most) const;
+
+  Reads reads_ = Reads::kNone;
 };
 
 // "10.0.0.1".
