@@ -13,7 +13,7 @@
 //                "ranks": {"2": {"count": 101}}}]}]
 // "ranks" overrides fields for one rank; "error" is the error that the group must end with on every rank. A
 // group may have a "size", the ranks below which take part in it, a "path" (auto, network, hosts), and an
-// "algorithm" (auto, doubling, ring).
+// "algorithm" (auto, doubling, ring, multicast).
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -41,8 +41,10 @@ constexpr uint8_t kNothing = 0xee;
 
 const std::map<std::string, PathChoice> kPaths = {
     {"auto", PathChoice::kAuto}, {"network", PathChoice::kNetwork}, {"hosts", PathChoice::kHosts}};
-const std::map<std::string, HostAlgorithm> kAlgorithms = {
-    {"auto", HostAlgorithm::kAuto}, {"doubling", HostAlgorithm::kDoubling}, {"ring", HostAlgorithm::kRing}};
+const std::map<std::string, HostAlgorithm> kAlgorithms = {{"auto", HostAlgorithm::kAuto},
+                                                          {"doubling", HostAlgorithm::kDoubling},
+                                                          {"ring", HostAlgorithm::kRing},
+                                                          {"multicast", HostAlgorithm::kMulticast}};
 
 void Say(const Json& line) {
   std::puts(line.dump().c_str());

@@ -74,7 +74,8 @@ PathChoice PathNamed(std::string_view name) {
 HostAlgorithm AlgorithmNamed(std::string_view name) {
   if (name == "auto") return HostAlgorithm::kAuto;
   if (name == "doubling") return HostAlgorithm::kDoubling;
-  return name == "ring" ? HostAlgorithm::kRing : HostAlgorithm::kDefault;
+  if (name == "ring") return HostAlgorithm::kRing;
+  return name == "multicast" ? HostAlgorithm::kMulticast : HostAlgorithm::kDefault;
 }
 
 std::string CheckRaw(const Raw& raw, PerfOptions* options) {
@@ -111,7 +112,7 @@ std::string CheckRaw(const Raw& raw, PerfOptions* options) {
     return "--path is auto, network or hosts, not " + *raw.path;
   if (raw.algorithm) options->communicator.algorithm = AlgorithmNamed(*raw.algorithm);
   if (raw.algorithm && options->communicator.algorithm == HostAlgorithm::kDefault)
-    return "--algorithm is auto, doubling or ring, not " + *raw.algorithm;
+    return "--algorithm is auto, doubling, ring or multicast, not " + *raw.algorithm;
   options->registered = raw.registered != 0;
   if (options->parallel && (options->registered || options->aggregated != 1))
     return "--parallel makes one call at a time from buffers that it registers: neither -m nor -R go with it";
@@ -207,7 +208,7 @@ std::optional<PerfOptions> ParsePerfOptions(int argc, const char* const* argv, i
       "--parallel", &options.parallel,
       "several ranks on each host: allreduce in their host, by a group of one rank per host for each "
       "share, and in their host again; mode and path are those groups'");
-  line.Add("--algorithm", &raw.algorithm, "auto, doubling or ring: how hosts compute among themselves");
+  line.Add("--algorithm", &raw.algorithm, "auto, doubling, ring or multicast: how hosts compute among themselves");
   line.Add("--quantise", &options.communicator.quantise,
            "what float is multiplied by to be summed as int32, if the group is made by this, or has it")
       .From(kLeastScale, kLargestScale, "a scale");

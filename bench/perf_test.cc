@@ -61,6 +61,7 @@ TEST(PerfOptionsTest, PathAndAlgorithmAreTheCommunicators) {
   ASSERT_TRUE(options);
   EXPECT_EQ(options->communicator.path, PathChoice::kHosts);
   EXPECT_EQ(options->communicator.algorithm, HostAlgorithm::kRing);
+  EXPECT_EQ(Parsed({"--algorithm", "multicast"})->communicator.algorithm, HostAlgorithm::kMulticast);
   options = Parsed({});
   EXPECT_EQ(options->communicator.path, PathChoice::kDefault);
   EXPECT_EQ(options->communicator.algorithm, HostAlgorithm::kDefault);

@@ -64,9 +64,9 @@ Error ReadMode(const char* name, const char* text, int* value) {
 
 // In the order of PathChoice and HostAlgorithm, behind their kDefault.
 constexpr std::array<std::string_view, 3> kPaths = {"auto", "network", "hosts"};
-constexpr std::array<std::string_view, 3> kAlgorithms = {"auto", "doubling", "ring"};
+constexpr std::array<std::string_view, 4> kAlgorithms = {"auto", "doubling", "ring", "multicast"};
 static_assert(static_cast<size_t>(PathChoice::kHosts) == kPaths.size());
-static_assert(static_cast<size_t>(HostAlgorithm::kRing) == kAlgorithms.size());
+static_assert(static_cast<size_t>(HostAlgorithm::kMulticast) == kAlgorithms.size());
 
 // One of the names, unless the value is set already.
 template <typename Value>

@@ -205,7 +205,7 @@ TEST(ConfigTest, PathsAndAlgorithmsHaveNames) {
   EXPECT_TRUE(ResolveOptions(From({{"EPIC_PATH", "network"}, {"EPIC_ALGORITHM", "x"}}), &options).ok());
   EXPECT_EQ(options.path, PathChoice::kHosts) << "what the program says beats the environment";
   for (const auto& [name, known] : std::map<std::string, std::string>{
-           {"EPIC_PATH", "auto, network, hosts"}, {"EPIC_ALGORITHM", "auto, doubling, ring"}}) {
+           {"EPIC_PATH", "auto, network, hosts"}, {"EPIC_ALGORITHM", "auto, doubling, ring, multicast"}}) {
     options = {.rank = 0, .size = 2, .manager = "m:1"};
     const Error error = ResolveOptions(From({{name, "Ring"}}), &options);
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
@@ -213,8 +213,13 @@ TEST(ConfigTest, PathsAndAlgorithmsHaveNames) {
   }
   options = {.rank = 0, .size = 2, .manager = "m:1", .path = static_cast<PathChoice>(4)};
   EXPECT_EQ(ResolveOptions(From({}), &options).code(), ErrorCode::kInvalidArgument);
-  options = {.rank = 0, .size = 2, .manager = "m:1", .algorithm = static_cast<HostAlgorithm>(-1)};
-  EXPECT_EQ(ResolveOptions(From({}), &options).code(), ErrorCode::kInvalidArgument);
+  for (const int none : {-1, 5}) {
+    options = {.rank = 0, .size = 2, .manager = "m:1", .algorithm = static_cast<HostAlgorithm>(none)};
+    EXPECT_EQ(ResolveOptions(From({}), &options).code(), ErrorCode::kInvalidArgument) << none;
+  }
+  options = {.rank = 0, .size = 2, .manager = "m:1"};
+  EXPECT_TRUE(ResolveOptions(From({{"EPIC_ALGORITHM", "multicast"}}), &options).ok());
+  EXPECT_EQ(options.algorithm, HostAlgorithm::kMulticast);
 }
 
 TEST(ConfigTest, AGroupOfOneNeedsNoManagerWhateverItsPath) {

@@ -12,6 +12,10 @@ static_assert(static_cast<int>(PathChoice::kAuto) == proto::PATH_AUTO &&
               static_cast<int>(PathChoice::kNetwork) == proto::PATH_NETWORK &&
               static_cast<int>(PathChoice::kHosts) == proto::PATH_HOSTS);
 
+static_assert(static_cast<int>(verbs::DatagramReach::kNone) == proto::DATAGRAM_REACH_UNSPECIFIED &&
+              static_cast<int>(verbs::DatagramReach::kRemote) == proto::DATAGRAM_REACH_REMOTE &&
+              static_cast<int>(verbs::DatagramReach::kAll) == proto::DATAGRAM_REACH_ALL);
+
 proto::ClientMessage ToProto(const JoinInfo& info) {
   proto::ClientMessage message;
   proto::Join& join = *message.mutable_join();
@@ -35,6 +39,8 @@ proto::ClientMessage ToProto(const JoinInfo& info) {
   if (!info.types.empty()) join.add_types(info.types);
   join.set_quantise(info.quantise);
   join.set_tells_calls(true);
+  join.set_datagram_qpn(info.datagram_qpn);
+  join.set_datagram_reach(static_cast<proto::DatagramReach>(info.datagram_reach));
   return message;
 }
 

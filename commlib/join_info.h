@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/types.h"
+#include "commlib/verbs/device.h"
 #include "epic/epic.h"
 
 namespace epic::proto {
@@ -32,6 +33,10 @@ struct JoinInfo {
   uint64_t max_bytes = 0;  // as in Options, like the types
   std::string types;
   float quantise = 0;
+  // Of a rank that asks for the algorithm multicast, else 0: its queue pair for datagrams, and whose datagrams
+  // its NIC gives it.
+  uint32_t datagram_qpn = 0;
+  verbs::DatagramReach datagram_reach = verbs::DatagramReach::kNone;
 };
 
 // As the first message of a session, with this process and its host.

@@ -35,9 +35,8 @@ constexpr auto kJoinGrace = std::chrono::seconds(2);
 // channel, must not be destroyed on one of gRPC's threads, which that would join.
 class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, proto::ServerMessage> {
  public:
-  // own: of the RoCE port.
-  Stream(std::string manager, std::string group, Ipv4 own)
-      : manager_(std::move(manager)), group_(std::move(group)), echo_probe_(own) {}
+  Stream(std::string manager, const JoinInfo& info)
+      : manager_(std::move(manager)), group_(info.group), state_(info.size), echo_probe_(info.ip) {}
 
   // gives_up: as in Options.
   Error Connect(std::chrono::milliseconds timeout, const std::function<bool()>& gives_up) {
@@ -338,7 +337,7 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
 
 Error Session::Join(const std::string& manager, const JoinInfo& info, std::unique_ptr<Session>* session,
                     JoinedInfo* joined) {
-  std::unique_ptr<Session> result(new Session(std::make_unique<Stream>(manager, info.group, info.ip)));
+  std::unique_ptr<Session> result(new Session(std::make_unique<Stream>(manager, info)));
   Stream* stream = result->stream_.get();
   if (Error e = stream->Connect(info.manager_timeout, info.gives_up); !e.ok()) return e;
   stream->Send(ToProto(info));

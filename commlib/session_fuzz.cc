@@ -13,6 +13,7 @@
 namespace epic::internal {
 namespace {
 
+constexpr uint32_t kRanks = 2;
 const fuzz::Words kWords = {"leaf1", "rank 0 is gone"};
 
 proto::ServerMessage Valid(uint8_t how) {
@@ -35,6 +36,10 @@ proto::ServerMessage Valid(uint8_t how) {
       joined.set_retry_cnt(7);
       joined.set_rnr_retry(7);
       joined.set_min_rnr_timer(1);
+      proto::MulticastGroup& group = *joined.mutable_multicast();
+      group.set_address(0xefc00001);
+      group.set_qkey(how);
+      for (uint32_t rank = 0; rank < kRanks; ++rank) group.add_ends()->set_qpn(17 + rank);
       break;
     }
     case 2:
@@ -56,10 +61,15 @@ void CheckJoined(const JoinedInfo& joined) {
   EPIC_CHECK(connect.timeout < 32 && connect.retry_cnt < 8 && connect.rnr_retry < 8 &&
              connect.min_rnr_timer < 32);
   EPIC_CHECK(joined.start_messages <= joined.window_messages);
+  if (!joined.multicast) return;
+  EPIC_CHECK(Raw(joined.multicast->address) >> 28 == 0xe && joined.multicast->qkey < 1u << 31);
+  EPIC_CHECK(joined.multicast->ends.size() == kRanks);
+  for (const verbs::DatagramSource& end : joined.multicast->ends)
+    EPIC_CHECK(end.qpn != 0 && end.qpn < 1u << 24);
 }
 
 void RunSession(FuzzInput& in) {
-  SessionState state;
+  SessionState state(kRanks);
   std::optional<Error> failure;
   bool joined = false;
   while (!in.empty()) {

@@ -17,6 +17,7 @@ inline proto::ClientMessage ToProto(const PeerEndInfo& end) {
   peer.set_qpn(end.qpn);
   peer.set_psn(end.psn);
   peer.set_ready(end.ready);
+  peer.set_fetches(end.fetches);
   return message;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <span>
 
+#include "base/ip.h"
 #include "protocol/bounds.h"
 #include "protocol/types.h"
 
@@ -28,8 +29,9 @@ struct Field {
   uint32_t max;
 };
 constexpr uint32_t kBits24 = (1u << 24) - 1;
-// Each rank says at most two things of its end of a connection.
-constexpr size_t kMaxPeerEnds = 2 * kMaxHostRanks;
+// Each rank says at most two things of its end of a connection. Two ranks, the neighbours, have a second one.
+constexpr size_t kMaxPeerEnds = 2 * (kMaxHostRanks + 2);
+constexpr uint32_t kQkeyOfTheQueuePair = 1u << 31;  // verbs: "send the queue pair's own"
 
 Error CheckFields(const char* of, std::span<const Field> fields) {
   for (const Field& field : fields) {
@@ -40,9 +42,30 @@ Error CheckFields(const char* of, std::span<const Field> fields) {
   return {};
 }
 
+Error NoMulticast(const std::string& field) {
+  return {ErrorCode::kInternal, "the manager's answer to the join has multicast." + field};
+}
+
+Error CheckMulticast(const proto::MulticastGroup& group, uint32_t world_size) {
+  if (!Ip(Ipv4{group.address()}).is_multicast()) {
+    return NoMulticast(
+        fmt::format("address {}, which is no group's", verbs::ToString(Ipv4{group.address()})));
+  }
+  if ((group.qkey() & kQkeyOfTheQueuePair) != 0)
+    return NoMulticast(fmt::format("qkey {:#x}, whose uppermost bit is set", group.qkey()));
+  if (static_cast<uint32_t>(group.ends_size()) != world_size)
+    return NoMulticast(fmt::format("ends of {} ranks, but the group has {}", group.ends_size(), world_size));
+  for (int rank = 0; rank < group.ends_size(); ++rank) {
+    const uint32_t qpn = group.ends(rank).qpn();
+    if (qpn == 0 || qpn > kBits24)
+      return NoMulticast(fmt::format("ends[{}].qpn {}, which is no queue pair's", rank, qpn));
+  }
+  return {};
+}
+
 // What does not fit into a queue pair's attributes; the window and the path MTU are checked where they are
 // used.
-Error CheckJoined(const proto::Joined& joined) {
+Error CheckJoined(const proto::Joined& joined, uint32_t world_size) {
   const Field fields[] = {{"remote_qpn", joined.remote_qpn(), kBits24},
                           {"send_psn", joined.send_psn(), kBits24},
                           {"recv_psn", joined.recv_psn(), kBits24},
@@ -56,7 +79,8 @@ Error CheckJoined(const proto::Joined& joined) {
             fmt::format("the manager's answer to the join has quantise {}, which is not from {} to {}",
                         joined.quantise(), kLeastScale, kLargestScale)};
   }
-  return CheckFields("the manager's answer to the join", fields);
+  if (Error e = CheckFields("the manager's answer to the join", fields); !e.ok()) return e;
+  return joined.has_multicast() ? CheckMulticast(joined.multicast(), world_size) : Error{};
 }
 
 Error CheckPeerEnd(const proto::PeerEnd& end) {
@@ -89,6 +113,16 @@ GroupAbilities AbilitiesOf(const proto::Joined& joined) {
   return out;
 }
 
+MulticastInfo FromProto(const proto::MulticastGroup& group) {
+  MulticastInfo info{.address = Ipv4{group.address()},
+                     .qkey = group.qkey(),
+                     .ends = {},
+                     .super_frames = group.super_frames()};
+  for (const proto::DatagramEnd& end : group.ends())
+    info.ends.push_back({.ip = Ipv4{end.ip()}, .qpn = end.qpn()});
+  return info;
+}
+
 JoinedInfo FromProto(const proto::Joined& joined) {
   JoinedInfo info;
   info.group_id = joined.group_id();
@@ -111,6 +145,8 @@ JoinedInfo FromProto(const proto::Joined& joined) {
                   .rnr_retry = static_cast<uint8_t>(joined.rnr_retry()),
                   .min_rnr_timer = static_cast<uint8_t>(joined.min_rnr_timer()),
                   .super_frames = joined.super_frames()};
+  if (joined.has_multicast()) info.multicast = FromProto(joined.multicast());
+  info.multicast_reason = joined.multicast_reason();
   if (!joined.remote_name().empty()) info.connect.name = joined.remote_name();
   return info;
 }
@@ -120,7 +156,7 @@ JoinedInfo FromProto(const proto::Joined& joined) {
 bool SessionState::OnMessage(const proto::ServerMessage& message) {
   if (message.has_failure()) return Fail(FromProto(message.failure()));
   if (message.has_joined() && !joined_) {
-    if (Error e = CheckJoined(message.joined()); !e.ok()) return Fail(e);
+    if (Error e = CheckJoined(message.joined(), world_size_); !e.ok()) return Fail(e);
     joined_ = FromProto(message.joined());
   }
   if (message.has_left()) left_ = true;
@@ -129,7 +165,13 @@ bool SessionState::OnMessage(const proto::ServerMessage& message) {
     if (Error e = CheckPeerEnd(end); !e.ok()) return Fail(e);
     if (peers_.size() == kMaxPeerEnds)
       return Fail({ErrorCode::kInternal, "the manager says more of other ranks than there are"});
-    peers_.push_back({end.rank(), Ipv4{end.ip()}, end.qpn(), end.psn(), end.ready(), end.super_frames()});
+    peers_.push_back({.rank = end.rank(),
+                      .ip = Ipv4{end.ip()},
+                      .qpn = end.qpn(),
+                      .psn = end.psn(),
+                      .ready = end.ready(),
+                      .super_frames = end.super_frames(),
+                      .fetches = end.fetches()});
   }
   if (message.has_calls()) calls_asked_ = true;
   if (message.has_probe()) probe_ = Ipv4{message.probe().ip()};

@@ -10,6 +10,7 @@
 
 #include "base/types.h"
 #include "commlib/arguments.h"
+#include "commlib/verbs/datagram_qp.h"
 #include "commlib/verbs/queue_pair.h"
 #include "epic/epic.h"
 #include "proto/manager.pb.h"
@@ -25,8 +26,19 @@ struct PeerEndInfo {
   uint32_t psn = 0;  // of its first packet
   bool ready = false;
   bool super_frames = false;  // it takes them, and so does the way to it; filled in by the manager
+  bool fetches = false;       // of the fetch ring (docs/PROTOCOL-MULTICAST.md, section 2)
 
   friend bool operator==(const PeerEndInfo&, const PeerEndInfo&) = default;
+};
+
+// The multicast group of a group's ranks (proto/manager.proto, MulticastGroup).
+struct MulticastInfo {
+  Ipv4 address{};
+  uint32_t qkey = 0;                        // of the first 65,536 invocations; its uppermost bit is 0
+  std::vector<verbs::DatagramSource> ends;  // by rank: from where its datagrams come
+  bool super_frames = false;                // all members take them, and so does every link between them
+
+  friend bool operator==(const MulticastInfo&, const MulticastInfo&) = default;
 };
 
 struct JoinedInfo {
@@ -46,12 +58,19 @@ struct JoinedInfo {
   // calls that travel there are not cut.
   uint64_t invocation_bytes = kMaxBytes;
   GroupAbilities abilities;  // of its switches
+  // If the network carries datagrams of this group, for which all ranks asked; else why not, or nothing.
+  std::optional<MulticastInfo> multicast;
+  std::string multicast_reason;
 };
 
 class SessionState {
  public:
-  // True if the session has failed by this message: by a Failure, or a Joined or a PeerEnd that no queue pair
-  // can be given (kUnsupported, naming the field). Only the first answer to the join counts.
+  // Of a group of so many ranks.
+  explicit SessionState(uint32_t world_size = 0) : world_size_(world_size) {}
+
+  // True if the session has failed by this message: by a Failure, a Joined or a PeerEnd that no queue pair
+  // can be given (kUnsupported, naming the field), or a Joined with a multicast group that is none
+  // (kInternal, naming the field). Only the first answer to the join counts.
   bool OnMessage(const proto::ServerMessage& message);
   // True if that is news: the first failure stays, and there is none after Left.
   bool Fail(const Error& failure);
@@ -72,6 +91,7 @@ class SessionState {
   const std::string& waiting() const { return waiting_; }
 
  private:
+  const uint32_t world_size_;
   std::optional<JoinedInfo> joined_;
   std::optional<Error> failure_;
   std::optional<Ipv4> probe_;

@@ -116,10 +116,11 @@ TEST(SessionStateTest, OtherRanksEndsAreTakenInOrder) {
   EXPECT_FALSE(state.OnMessage(message));
   message.mutable_peer()->set_ready(true);
   message.mutable_peer()->set_super_frames(true);
+  message.mutable_peer()->set_fetches(true);
   EXPECT_FALSE(state.OnMessage(message));
   const PeerEndInfo end{.rank = 3, .ip = Ipv4{0x0a000004}, .qpn = 17, .psn = 99};
   PeerEndInfo ready = end;
-  ready.ready = ready.super_frames = true;
+  ready.ready = ready.super_frames = ready.fetches = true;
   EXPECT_THAT(state.TakePeers(), testing::ElementsAre(end, ready));
   EXPECT_THAT(state.TakePeers(), testing::IsEmpty());
 }
@@ -139,7 +140,7 @@ TEST(SessionStateTest, MoreEndsThanThereMayBeAreAnError) {
   message.mutable_peer()->set_rank(1);
   int taken = 0;
   while (taken < 100000 && !state.OnMessage(message)) ++taken;
-  EXPECT_EQ(taken, 2 * static_cast<int>(kMaxHostRanks));
+  EXPECT_EQ(taken, 2 * (static_cast<int>(kMaxHostRanks) + 2)) << "of the two neighbours twice as many";
   EXPECT_EQ(state.failure()->code(), ErrorCode::kInternal);
 }
 
@@ -157,6 +158,60 @@ TEST(SessionStateTest, AGroupsScaleIsToldOnEitherPath) {
     EXPECT_EQ(other.failure()->code(), ErrorCode::kUnsupported);
     EXPECT_THAT(other.failure()->message(), testing::HasSubstr("quantise -1"));
   }
+}
+
+// Of two ranks.
+proto::ServerMessage JoinedWithMulticast() {
+  proto::ServerMessage message;
+  proto::MulticastGroup& group = *message.mutable_joined()->mutable_multicast();
+  group.set_address(0xefc00001);
+  group.set_qkey(0x12345678);
+  group.set_super_frames(true);
+  for (const uint32_t rank : {0u, 1u}) {
+    group.add_ends()->set_ip(0x0a000001 + rank);
+    group.mutable_ends(static_cast<int>(rank))->set_qpn(17 + rank);
+  }
+  return message;
+}
+
+TEST(SessionStateTest, TheMulticastGroupIsAsTheManagerSays) {
+  SessionState state(2);
+  EXPECT_FALSE(state.OnMessage(JoinedWithMulticast()));
+  ASSERT_TRUE(state.joined());
+  EXPECT_EQ(state.joined()->multicast,
+            (MulticastInfo{.address = Ipv4{0xefc00001},
+                           .qkey = 0x12345678,
+                           .ends = {{.ip = Ipv4{0x0a000001}, .qpn = 17}, {.ip = Ipv4{0x0a000002}, .qpn = 18}},
+                           .super_frames = true}));
+  EXPECT_EQ(state.joined()->multicast_reason, "");
+}
+
+TEST(SessionStateTest, WithoutAMulticastGroupThereIsAReason) {
+  proto::ServerMessage message;
+  message.mutable_joined()->set_multicast_reason("rank 1 does not ask for multicast");
+  SessionState state(2);
+  EXPECT_FALSE(state.OnMessage(message));
+  EXPECT_FALSE(state.joined()->multicast);
+  EXPECT_EQ(state.joined()->multicast_reason, "rank 1 does not ask for multicast");
+}
+
+TEST(SessionStateTest, AMulticastGroupThatIsNoneIsAnErrorThatNamesTheField) {
+  const auto refused = [](void (*spoil)(proto::MulticastGroup*), const std::string& field) {
+    proto::ServerMessage message = JoinedWithMulticast();
+    spoil(message.mutable_joined()->mutable_multicast());
+    SessionState state(2);
+    EXPECT_TRUE(state.OnMessage(message)) << field;
+    EXPECT_FALSE(state.joined()) << field;
+    ASSERT_TRUE(state.failure()) << field;
+    EXPECT_EQ(state.failure()->code(), ErrorCode::kInternal);
+    EXPECT_THAT(state.failure()->message(), testing::HasSubstr("multicast." + field));
+  };
+  refused([](auto* group) { group->set_address(0x0a000001); }, "address 10.0.0.1");
+  refused([](auto* group) { group->set_qkey(0x80000000); }, "qkey 0x80000000");
+  refused([](auto* group) { group->add_ends()->set_qpn(1); }, "ends of 3 ranks, but the group has 2");
+  refused([](auto* group) { group->mutable_ends()->RemoveLast(); }, "ends of 1 ranks");
+  refused([](auto* group) { group->mutable_ends(1)->set_qpn(1u << 24); }, "ends[1].qpn 16777216");
+  refused([](auto* group) { group->mutable_ends(0)->set_qpn(0); }, "ends[0].qpn 0");
 }
 
 TEST(SessionStateTest, AFailureThatIsNotFiniteKeepsItsCode) {

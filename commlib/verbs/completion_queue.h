@@ -46,7 +46,7 @@ class CompletionQueue {
   bool EndSleep();
 
  private:
-  friend class QueuePair;
+  friend class AnyQp;
   CompletionQueue() = default;
 
   std::shared_ptr<Device> device_;

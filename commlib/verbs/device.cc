@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -73,6 +74,7 @@ std::shared_ptr<Device> Device::OpenOne(ibv_device* candidate, const std::string
   std::shared_ptr<Device> device(new Device);
   device->context_ = ibv_open_device(candidate);
   if (device->context_ == nullptr || !device->FindGid(ifname)) return nullptr;
+  device->AskAttributes();
   device->max_outstanding_ = MaxOutstanding(device->context_).value_or(kMaxOutstanding);
   device->takes_super_frames_ = TakesSuperFrames(device->context_);
   device->pd_ = ibv_alloc_pd(device->context_);
@@ -85,6 +87,7 @@ bool Device::FindGid(const std::string& ifname) {
     port_ = port.number;
     gid_index_ = port.gid_index;
     ip_ = port.ip;
+    ifname_ = port.ifname;
     max_path_mtu_ = port.max_path_mtu;
     const uint32_t ip = Raw(port.ip);
     description_ = fmt::format("{} port {} ({}, {}.{}.{}.{})", port.device, port_, port.ifname, ip >> 24,
@@ -94,17 +97,27 @@ bool Device::FindGid(const std::string& ifname) {
   return false;
 }
 
+void Device::AskAttributes() {
+  ibv_device_attr attr{};
+  if (ibv_query_device(context_, &attr) != 0) return;
+  const auto reads = [](int most) { return static_cast<uint8_t>(std::clamp(most, 0, UINT8_MAX)); };
+  max_reads_ = reads(attr.max_qp_init_rd_atom);
+  max_reads_of_peer_ = reads(attr.max_qp_rd_atom);
+  joins_groups_ = ServesGroups(context_);
+  if (attr.max_mcast_grp > 0) datagram_reach_ = joins_groups_ ? DatagramReach::kAll : DatagramReach::kRemote;
+}
+
 Device::~Device() {
   if (pd_ != nullptr) ibv_dealloc_pd(pd_);
   if (context_ != nullptr) ibv_close_device(context_);
 }
 
 Error Memory::Register(std::shared_ptr<Device> device, const void* base, size_t bytes, bool writable,
-                       std::shared_ptr<Memory>* memory) {
+                       std::shared_ptr<Memory>* memory, bool remote_reads) {
   std::shared_ptr<Memory> result(new Memory);
-  // Read-only memory can be sent from: no access right is asked for then.
-  result->mr_ =
-      ibv_reg_mr(device->pd(), const_cast<void*>(base), bytes, writable ? IBV_ACCESS_LOCAL_WRITE : 0);
+  // Read-only memory can be sent from, and read: no access right is asked for then that it does not have.
+  const int access = (writable ? IBV_ACCESS_LOCAL_WRITE : 0) | (remote_reads ? IBV_ACCESS_REMOTE_READ : 0);
+  result->mr_ = ibv_reg_mr(device->pd(), const_cast<void*>(base), bytes, access);
   if (result->mr_ == nullptr) {
     return {ErrorCode::kNoResource,
             fmt::format("cannot register {} bytes at {} with {}: {}{}", bytes, fmt::ptr(base),

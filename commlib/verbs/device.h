@@ -12,6 +12,13 @@
 
 namespace epic::verbs {
 
+// Whose datagrams to a multicast group a NIC gives to a queue pair that is attached there.
+enum class DatagramReach : uint8_t {
+  kNone,    // it has no multicast
+  kRemote,  // those of other hosts
+  kAll,     // and what is sent on this host
+};
+
 // Owns a context and a protection domain. Immutable once open, hence safe from any thread.
 class Device {
  public:
@@ -29,18 +36,30 @@ class Device {
   uint8_t gid_index() const { return gid_index_; }
   // Of the GID.
   Ipv4 ip() const { return ip_; }
+  // The network device of the GID.
+  const std::string& ifname() const { return ifname_; }
   // The largest path MTU of the port, bytes.
   uint32_t max_path_mtu() const { return max_path_mtu_; }
+  // RDMA Reads that a queue pair can have under way to its other end, and those of the other end that it
+  // takes.
+  uint8_t max_reads() const { return max_reads_; }
+  uint8_t max_reads_of_peer() const { return max_reads_of_peer_; }
   // Packets that a queue pair of the NIC can have unacknowledged: as it says itself, else as any has.
   uint32_t max_outstanding() const { return max_outstanding_; }
   // The NIC takes super-frames and can send them (docs/PROTOCOL.md, section 9).
   bool takes_super_frames() const { return takes_super_frames_; }
+  // kAll of a NIC that says so itself, as softnic does. rdma_rxe gives none of its own host's; of any other
+  // NIC with multicast no more is promised.
+  DatagramReach datagram_reach() const { return datagram_reach_; }
+  // The NIC has the kernel join the groups to which queue pairs are attached.
+  bool joins_groups() const { return joins_groups_; }
   // "rxe0 port 1 (vec0, 10.0.0.1)".
   const std::string& description() const { return description_; }
 
  private:
   Device() = default;
   bool FindGid(const std::string& ifname);
+  void AskAttributes();
   static std::shared_ptr<Device> OpenOne(ibv_device* candidate, const std::string& ifname);
 
   ibv_context* context_ = nullptr;
@@ -48,23 +67,31 @@ class Device {
   uint8_t port_ = 0;
   uint8_t gid_index_ = 0;
   Ipv4 ip_{};
+  std::string ifname_;
   uint32_t max_path_mtu_ = 0;
+  uint8_t max_reads_ = 0;
+  uint8_t max_reads_of_peer_ = 0;
   uint32_t max_outstanding_ = 0;
   bool takes_super_frames_ = false;
+  DatagramReach datagram_reach_ = DatagramReach::kNone;
+  bool joins_groups_ = false;
   std::string description_;
 };
 
 // Registered memory; deregistered when the last holder goes.
 class Memory {
  public:
-  // `writable`: the NIC may write results there. kNoResource if the memory cannot be pinned.
+  // `writable`: the NIC may write results there. `remote_reads`: other ranks may read it, by rkey(), over
+  // queue pairs that allow Reads. kNoResource if the memory cannot be pinned.
   static Error Register(std::shared_ptr<Device> device, const void* base, size_t bytes, bool writable,
-                        std::shared_ptr<Memory>* memory);
+                        std::shared_ptr<Memory>* memory, bool remote_reads = false);
   ~Memory();
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
   uint32_t lkey() const { return mr_->lkey; }
+  // For other ranks' Reads, if they are allowed.
+  uint32_t rkey() const { return mr_->rkey; }
   bool Contains(const void* base, size_t bytes) const;
 
  private:

@@ -23,6 +23,11 @@ std::optional<uint32_t> MaxOutstanding(ibv_context* context) {
   return most != nullptr ? std::optional(most(context)) : std::nullopt;
 }
 
+bool ServesGroups(ibv_context* context) {
+  auto* const serves = Find<int(ibv_context*)>("epic_softnic_serves_groups");
+  return serves != nullptr && serves(context) != 0;
+}
+
 bool SendSuperFrames(ibv_qp* qp) {
   auto* const send = Find<int(ibv_qp*)>("epic_softnic_send_super_frames");
   return send != nullptr && send(qp) == 0;

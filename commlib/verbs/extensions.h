@@ -16,6 +16,10 @@ bool TakesSuperFrames(ibv_context* context);
 // Packets that a queue pair of the NIC can have unacknowledged, if it says so.
 std::optional<uint32_t> MaxOutstanding(ibv_context* context);
 
+// Whether the NIC gives attached queue pairs all datagrams of their groups, what is sent on this host too,
+// and has the kernel join these groups.
+bool ServesGroups(ibv_context* context);
+
 // Lets a connected queue pair's packets leave in super-frames: its other end takes them. Only for a NIC that
 // says so itself. False if it does not.
 bool SendSuperFrames(ibv_qp* qp);

@@ -60,6 +60,13 @@ uint32_t Lanes(uint8_t width) {
 
 }  // namespace
 
+ibv_gid GidOf(Ipv4 ip) {
+  ibv_gid gid{};
+  gid.raw[10] = gid.raw[11] = 0xff;
+  for (unsigned i = 0; i < 4; ++i) gid.raw[12 + i] = static_cast<uint8_t>(Raw(ip) >> (24 - 8 * i));
+  return gid;
+}
+
 std::vector<Port> PortsOf(ibv_context* context) {
   std::vector<Port> ports;
   std::vector<ibv_gid_entry> entries(256);

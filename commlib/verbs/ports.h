@@ -22,6 +22,9 @@ struct Port {
   uint32_t rate_mbps = 0;     // as the device states it; 0 if it states none
 };
 
+// Of RoCE v2 over IPv4: ::ffff:10.0.0.1. Of a group's address too.
+ibv_gid GidOf(Ipv4 ip);
+
 // Those of an open device, in the order of its GIDs: a port for each such GID.
 std::vector<Port> PortsOf(ibv_context* context);
 

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/path_mtu.h"
 #include "commlib/verbs/extensions.h"
@@ -15,6 +17,8 @@ namespace {
 
 // Each attempt blocks for about a second in the kernel while ARP goes unanswered.
 constexpr int kConnectAttempts = 4;
+
+constexpr uint8_t kHopLimit = 64;
 
 // IBV_MTU_256 is 1.
 ibv_mtu ToVerbs(uint32_t path_mtu) { return static_cast<ibv_mtu>(std::bit_width(path_mtu) - 8); }
@@ -27,31 +31,18 @@ std::string ToString(Ipv4 ip) {
 }
 
 Error QueuePair::Create(std::shared_ptr<Device> device, std::shared_ptr<CompletionQueue> cq,
-                        uint32_t max_sends, uint32_t max_recvs, std::unique_ptr<QueuePair>* qp) {
+                        uint32_t max_sends, uint32_t max_recvs, std::unique_ptr<QueuePair>* qp, Reads reads) {
   std::unique_ptr<QueuePair> result(new QueuePair);
-  result->device_ = device;
-  result->cq_ = std::move(cq);
-  ibv_qp_init_attr init{};
-  init.send_cq = init.recv_cq = result->cq_->cq_;
-  init.cap = {.max_send_wr = max_sends,
-              .max_recv_wr = max_recvs,
-              .max_send_sge = 1,
-              .max_recv_sge = 1,
-              .max_inline_data = 0};
-  init.qp_type = IBV_QPT_RC;
-  result->qp_ = ibv_create_qp(device->pd(), &init);
-  if (result->qp_ == nullptr) return VerbsError(ErrorCode::kNoResource, "cannot create a queue pair", errno);
+  result->reads_ = reads;
   ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_INIT;
-  attr.port_num = device->port();
-  const int error =
-      ibv_modify_qp(result->qp_, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-  if (error != 0) return VerbsError(ErrorCode::kInternal, "cannot initialise the queue pair", error);
+  if (reads == Reads::kBothWays) attr.qp_access_flags = IBV_ACCESS_REMOTE_READ;
+  if (Error e = result->CreateQp(std::move(device), std::move(cq), IBV_QPT_RC, max_sends, max_recvs, attr,
+                                 IBV_QP_ACCESS_FLAGS);
+      !e.ok())
+    return e;
   *qp = std::move(result);
   return {};
 }
-
-QueuePair::~QueuePair() { DestroyQp(); }
 
 Error QueuePair::Connect(const ConnectInfo& info) {
   if (!IsPathMtu(info.path_mtu)) {
@@ -61,7 +52,7 @@ Error QueuePair::Connect(const ConnectInfo& info) {
   if (Error e = ToReadyToReceive(info); !e.ok()) return e;
   if (Error e = ToReadyToSend(info); !e.ok()) return e;
   // If the NIC does not: single frames are right everywhere.
-  if (info.super_frames) static_cast<void>(SendSuperFrames(qp_));
+  if (info.super_frames) static_cast<void>(SendSuperFrames(qp()));
   return {};
 }
 
@@ -71,18 +62,12 @@ Error QueuePair::ToReadyToReceive(const ConnectInfo& info) {
   attr.path_mtu = ToVerbs(info.path_mtu);
   attr.dest_qp_num = info.remote_qpn;
   attr.rq_psn = info.recv_psn;
-  attr.max_dest_rd_atomic = 1;
+  attr.max_dest_rd_atomic = ReadsOf(device().max_reads_of_peer());
   attr.min_rnr_timer = info.min_rnr_timer;
-  attr.ah_attr.is_global = 1;
-  attr.ah_attr.port_num = device_->port();
-  attr.ah_attr.grh.hop_limit = 64;
-  attr.ah_attr.grh.sgid_index = device_->gid_index();
-  uint8_t* gid = attr.ah_attr.grh.dgid.raw;
-  gid[10] = gid[11] = 0xff;
-  for (unsigned i = 0; i < 4; ++i) gid[12 + i] = static_cast<uint8_t>(Raw(info.remote_ip) >> (24 - 8 * i));
+  attr.ah_attr = AddressOf(info.remote_ip, kHopLimit);
   int error = 0;
   for (int attempt = 0; attempt < kConnectAttempts; ++attempt) {
-    error = ibv_modify_qp(qp_, &attr,
+    error = ibv_modify_qp(qp(), &attr,
                           IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                               IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
     if (error == 0) return {};
@@ -93,9 +78,9 @@ Error QueuePair::ToReadyToReceive(const ConnectInfo& info) {
     return {ErrorCode::kTransport,
             fmt::format("no ARP answer from {} at {} over {}: is it up, and is this host "
                         "cabled to it?",
-                        info.name, ip, device_->description())};
+                        info.name, ip, device().description())};
   }
-  return {ErrorCode::kTransport, fmt::format("cannot connect {} to {} at {}: {}", device_->description(),
+  return {ErrorCode::kTransport, fmt::format("cannot connect {} to {} at {}: {}", device().description(),
                                              info.name, ip, std::strerror(error))};
 }
 
@@ -106,32 +91,20 @@ Error QueuePair::ToReadyToSend(const ConnectInfo& info) {
   attr.timeout = info.timeout;
   attr.retry_cnt = info.retry_cnt;
   attr.rnr_retry = info.rnr_retry;
-  attr.max_rd_atomic = 1;
-  const int error = ibv_modify_qp(qp_, &attr,
+  attr.max_rd_atomic = ReadsOf(device().max_reads());
+  const int error = ibv_modify_qp(qp(), &attr,
                                   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
                                       IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
   if (error != 0) return VerbsError(ErrorCode::kTransport, "cannot make the queue pair ready to send", error);
   return {};
 }
 
-void QueuePair::ToError() {
-  if (qp_ == nullptr) return;
-  ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_ERR;
-  ibv_modify_qp(qp_, &attr, IBV_QP_STATE);
+uint8_t QueuePair::ReadsOf(uint8_t most) const {
+  return reads_ == Reads::kNone ? uint8_t{1} : std::min(kMaxReads, most);
 }
-
-void QueuePair::DestroyQp() {
-  if (qp_ != nullptr) ibv_destroy_qp(qp_);
-  qp_ = nullptr;
-}
-
-int QueuePair::PostSends(ibv_send_wr* first, ibv_send_wr** rest) { return ibv_post_send(qp_, first, rest); }
-
-int QueuePair::PostRecvs(ibv_recv_wr* first, ibv_recv_wr** rest) { return ibv_post_recv(qp_, first, rest); }
 
 void QueuePair::ShareAcks(uint32_t messages, uint32_t delay_us) {
-  if (qp_ != nullptr) verbs::ShareAcks(qp_, messages, delay_us);
+  if (exists()) verbs::ShareAcks(qp(), messages, delay_us);
 }
 
 }  // namespace epic::verbs

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/types.h"
+#include "commlib/verbs/any_qp.h"
 #include "commlib/verbs/completion_queue.h"
 #include "commlib/verbs/device.h"
 #include "epic/epic.h"
@@ -29,32 +30,28 @@ struct ConnectInfo {
   bool super_frames = false;  // the other end takes them
 };
 
-// Not thread-safe; its owner has a lock.
-class QueuePair {
- public:
-  // A queue pair in state INIT, whose completions go to `cq`. kNoResource or kInternal if verbs refuse.
-  static Error Create(std::shared_ptr<Device> device, std::shared_ptr<CompletionQueue> cq, uint32_t max_sends,
-                      uint32_t max_recvs, std::unique_ptr<QueuePair>* qp);
-  ~QueuePair();
-  QueuePair(const QueuePair&) = delete;
-  QueuePair& operator=(const QueuePair&) = delete;
+// RDMA Reads over a queue pair: none, or its own and the other end's.
+enum class Reads : uint8_t { kNone, kBothWays };
 
-  uint32_t qpn() const { return qp_->qp_num; }
+// Not thread-safe; its owner has a lock.
+class QueuePair : public AnyQp {
+ public:
+  // A queue pair in state INIT, whose completions go to `cq`. With `reads` each end has up to kMaxReads under
+  // way, if its NIC can; of what is posted beyond, the NIC begins none before another one is through.
+  // kNoResource or kInternal if verbs refuse.
+  static constexpr uint8_t kMaxReads = 8;
+  static Error Create(std::shared_ptr<Device> device, std::shared_ptr<CompletionQueue> cq, uint32_t max_sends,
+                      uint32_t max_recvs, std::unique_ptr<QueuePair>* qp, Reads reads = Reads::kNone);
 
   // INIT to RTR to RTS. The kernel resolves the remote address by ARP: kTransport after some attempts without
   // an answer. Blocks for up to some seconds.
   Error Connect(const ConnectInfo& info);
 
-  // To the error state: everything outstanding completes with a flush error.
-  void ToError();
   // Destroys the queue pair: afterwards the NIC does not touch any buffer, and nothing completes.
-  void DestroyQp();
-  bool exists() const { return qp_ != nullptr; }
+  using AnyQp::DestroyQp;
 
-  // Post a chain or one request; the error is an errno, 0 if posted. *rest: after an error, the part of the
-  // chain that is not posted.
-  int PostSends(ibv_send_wr* first, ibv_send_wr** rest);
-  int PostRecvs(ibv_recv_wr* first, ibv_recv_wr** rest);
+  // As PostRecvs, of sends.
+  using AnyQp::PostSends;
 
   // What comes is acknowledged only every so many messages (1: each), or after the delay; at once if it is
   // changed. Without effect if the NIC does not offer that.
@@ -64,10 +61,10 @@ class QueuePair {
   QueuePair() = default;
   Error ToReadyToReceive(const ConnectInfo& info);
   Error ToReadyToSend(const ConnectInfo& info);
+  // As many of the Reads that the NIC can have as this queue pair is to have.
+  uint8_t ReadsOf(uint8_t most) const;
 
-  std::shared_ptr<Device> device_;
-  std::shared_ptr<CompletionQueue> cq_;
-  ibv_qp* qp_ = nullptr;
+  Reads reads_ = Reads::kNone;
 };
 
 // "10.0.0.1".

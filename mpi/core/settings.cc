@@ -12,7 +12,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::array<std::string_view, 3> kPaths = {"auto", "network", "hosts"};
-constexpr std::array<std::string_view, 3> kAlgorithms = {"auto", "doubling", "ring"};
+constexpr std::array<std::string_view, 4> kAlgorithms = {"auto", "doubling", "ring", "multicast"};
 
 // A port is put in that is not said. mpi_says: what the MPI's own means of configuration say.
 void ReadManager(const char* name, std::string_view mpi_says, Environment* environment, std::string* value) {

@@ -14,7 +14,7 @@ struct Settings {
   std::string manager;                   // HOST:PORT; empty: no EPIC
   std::string ifname;                    // for the ranks that have none of their own
   std::string path;                      // "auto", "network", "hosts", or empty: auto
-  std::string algorithm;                 // "auto", "doubling", "ring", or empty: auto
+  std::string algorithm;                 // "auto", "doubling", "ring", "multicast", or empty: auto
   std::string types;                     // that groups are for, as "int32,float64"; empty: any
   int mode = 0;                          // a mode's number; 0: the manager's choice
   std::chrono::milliseconds timeout{0};  // of a call; 0: none

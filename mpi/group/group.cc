@@ -26,6 +26,7 @@ PathChoice PathNamed(const std::string& name) {
 
 HostAlgorithm AlgorithmNamed(const std::string& name) {
   if (name == "ring") return HostAlgorithm::kRing;
+  if (name == "multicast") return HostAlgorithm::kMulticast;
   return name == "doubling" ? HostAlgorithm::kDoubling : HostAlgorithm::kAuto;
 }
 

@@ -98,7 +98,7 @@ void LocalManager::TellPeer(const std::string& name, uint32_t rank, const intern
   const std::lock_guard lock(mutex_);
   Group& group = groups_[name];
   group.unheard[end.rank].push_back(
-      {.rank = rank, .ip = kHostIp, .qpn = end.qpn, .psn = end.psn, .ready = end.ready});
+      {.rank = rank, .ip = kHostIp, .qpn = end.qpn, .psn = end.psn, .ready = end.ready, .fetches = end.fetches});
   TellPeers(group, end.rank);
 }
 

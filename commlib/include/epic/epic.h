@@ -143,6 +143,10 @@ enum class HostAlgorithm : int {
   kDoubling =
       2,      // in the messages by which the ranks agree on the call; data too long for them: kUnsupported
   kRing = 3,  // in pieces around the ring of ranks
+  // Broadcast and AllGather by datagrams that the network copies, so that each byte passes each link once;
+  // all other collectives as by kAuto. Where the network or a rank's NIC does not carry them, or not all
+  // ranks ask for it, Init is refused with kUnsupported, and why.
+  kMulticast = 4,
 };
 
 // The way taken, and if it is the hosts' the reason: "leaf3 has 0.2 of 1.0 MiB free".
@@ -153,7 +157,7 @@ struct PathTaken {
 
 // How to join a group. What is left at its default comes from the environment: EPIC_GROUP, EPIC_RANK,
 // EPIC_SIZE, EPIC_MANAGER, EPIC_IFNAME, EPIC_MODE, EPIC_PATH (auto, network, hosts), EPIC_ALGORITHM (auto,
-// doubling, ring), EPIC_MAX_BYTES, EPIC_TYPES, EPIC_QUANTISE, EPIC_TIMEOUT, EPIC_JOIN_TIMEOUT and
+// doubling, ring, multicast), EPIC_MAX_BYTES, EPIC_TYPES, EPIC_QUANTISE, EPIC_TIMEOUT, EPIC_JOIN_TIMEOUT and
 // EPIC_MANAGER_TIMEOUT (seconds);
 // else rank and size from RANK and WORLD_SIZE (torchrun), OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE,
 // SLURM_PROCID and SLURM_NTASKS, or PMI_RANK and PMI_SIZE (MPICH). A group of one rank needs neither manager

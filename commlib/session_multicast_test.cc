@@ -1,0 +1,47 @@
+// What a session says and hears of multicast groups.
+#include "commlib/session_messages.h"
+#include "commlib/session_testing.h"
+#include "gtest/gtest.h"
+
+namespace epic::internal {
+namespace {
+
+TEST(SessionMulticastTest, ARankThatAsksSaysItsQueuePairAndHearsOfTheGroup) {
+  proto::Join join;
+  FakeManager manager([&](Stream* stream) {
+    join = ReadOne(stream).join();
+    proto::ServerMessage message;
+    proto::MulticastGroup& group = *message.mutable_joined()->mutable_multicast();
+    group.set_address(0xefc00001);
+    for (uint32_t rank = 0; rank < kJoin.size; ++rank) group.add_ends()->set_qpn(17 + rank);
+    stream->Write(message);
+    ReadOne(stream);
+  });
+  JoinInfo info = kJoin;
+  info.datagram_qpn = 18;
+  info.datagram_reach = verbs::DatagramReach::kRemote;
+  std::unique_ptr<Session> session;
+  JoinedInfo joined;
+  const Error error = Session::Join(manager.address(), info, &session, &joined);
+  ASSERT_TRUE(error.ok()) << error.message();
+  EXPECT_EQ(join.datagram_qpn(), 18u);
+  EXPECT_EQ(join.datagram_reach(), proto::DATAGRAM_REACH_REMOTE);
+  ASSERT_TRUE(joined.multicast);
+  EXPECT_EQ(joined.multicast->address, Ipv4{0xefc00001});
+  EXPECT_EQ(joined.multicast->ends.size(), kJoin.size);
+  session->Finish();
+}
+
+TEST(SessionMulticastTest, WhoDoesNotAskSaysNothing) {
+  const proto::Join join = ToProto(kJoin).join();
+  EXPECT_EQ(join.datagram_qpn(), 0u);
+  EXPECT_EQ(join.datagram_reach(), proto::DATAGRAM_REACH_UNSPECIFIED);
+}
+
+TEST(SessionMulticastTest, AnEndOfTheFetchRingIsToldAsSuch) {
+  EXPECT_TRUE(ToProto(PeerEndInfo{.rank = 1, .fetches = true}).peer().fetches());
+  EXPECT_FALSE(ToProto(PeerEndInfo{.rank = 1}).peer().fetches());
+}
+
+}  // namespace
+}  // namespace epic::internal
