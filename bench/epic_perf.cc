@@ -293,6 +293,8 @@ Error Runner::Run(Report* report, bool* any_wrong) {
   if (const Quantisation quantised = group_.Quantised(); quantised.scale != 0)
     report->SetQuantisation(quantised);
   if (const Sharing sharing = group_.Shared(); sharing.shares) report->SetSharing(sharing);
+  if (const DatagramCounts datagrams = group_.Datagrams(); datagrams.multicast)
+    report->SetDatagrams(datagrams);
   Print(report->Footer());
   return {};
 }

@@ -96,9 +96,18 @@ std::string Report::Skip(const Row& row, std::string reason) {
 
 std::string Report::Footer() const {
   if (json_) return JsonText();
-  return fmt::format("# Out of bounds values : {} {}\n# Avg bus bandwidth    : {:g}\n{}{}{}#\n", Wrong(),
+  return fmt::format("# Out of bounds values : {} {}\n# Avg bus bandwidth    : {:g}\n{}{}{}{}#\n", Wrong(),
                      Wrong() == 0 ? "OK" : "FAILED", AverageBusBandwidth(), QuantisationText(), SharingText(),
-                     TroubleText());
+                     DatagramsText(), TroubleText());
+}
+
+std::string Report::DatagramsText() const {
+  if (!datagrams_) return {};
+  const DatagramCounts& d = *datagrams_;
+  const uint64_t dropped = d.stranger + d.stale + d.alien + d.length + d.again;
+  return fmt::format(
+      "# Datagrams            : {} of {} came, {} read from the neighbour, {} dropped (rank 0)\n", d.came,
+      d.expected, d.read, dropped);
 }
 
 std::string Report::SharingText() const {
@@ -154,6 +163,12 @@ std::string Report::JsonText() const {
     json["quantised"] = {{"scale", quantised_->scale},
                          {"saturated_inputs", quantised_->saturated_inputs},
                          {"saturated_results", quantised_->saturated_results}};
+  }
+  if (datagrams_) {
+    json["datagrams"] = {{"expected", datagrams_->expected}, {"came", datagrams_->came},
+                         {"read", datagrams_->read},         {"stranger", datagrams_->stranger},
+                         {"stale", datagrams_->stale},       {"alien", datagrams_->alien},
+                         {"length", datagrams_->length},     {"again", datagrams_->again}};
   }
   if (sharing_) json["sharing"] = {{"granted", sharing_->granted}, {"busy", sharing_->busy}};
   if (trouble_) {

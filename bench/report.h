@@ -68,6 +68,7 @@ class Report {
   void SetQuantisation(const Quantisation& quantised) { quantised_ = quantised; }
   // Of all calls of this rank, warm-up included.
   void SetSharing(const Sharing& sharing) { sharing_ = sharing; }
+  void SetDatagrams(const DatagramCounts& datagrams) { datagrams_ = datagrams; }
 
  private:
   std::string JsonText() const;
@@ -76,6 +77,7 @@ class Report {
   std::string TroubleText() const;
   std::string QuantisationText() const;
   std::string SharingText() const;
+  std::string DatagramsText() const;
 
   std::string collective_;
   std::string group_;
@@ -87,6 +89,7 @@ class Report {
   std::optional<std::vector<TroubleCount>> trouble_;
   std::optional<Quantisation> quantised_;
   std::optional<Sharing> sharing_;
+  std::optional<DatagramCounts> datagrams_;
 };
 
 }  // namespace epic::perf

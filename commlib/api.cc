@@ -92,6 +92,7 @@ PathTaken Communicator::PathOfReduceScatter(size_t recvcount, Datatype type, Red
                : PathTaken{};
 }
 Sharing Communicator::Shared() const { return impl_ ? impl_->Shared() : Sharing{}; }
+DatagramCounts Communicator::Datagrams() const { return impl_ ? impl_->CountDatagrams() : DatagramCounts{}; }
 Quantisation Communicator::Quantised() const { return impl_ ? impl_->Quantised() : Quantisation{}; }
 int Communicator::path_mtu() const { return impl_ ? impl_->path_mtu() : 0; }
 

@@ -155,6 +155,10 @@ Error MakeQuantised(ControlHeader* header) {
   return {};
 }
 
+bool GoesAsDatagrams(const GroupAbilities& group, const ControlHeader& header) {
+  return group.multicast && IsByMulticast(header, Algorithm::kMulticast);
+}
+
 }  // namespace
 
 Error ChooseWay(const GroupAbilities& group, ControlHeader* header) {
@@ -163,7 +167,8 @@ Error ChooseWay(const GroupAbilities& group, ControlHeader* header) {
   }
   if (LackOf(group.has, *header).empty()) {
     const bool shorter = header->parts <= kMaxHostRanks && IsShorterByHosts(*header);
-    if (group.hosts_reach && (shorter || (group.asks && IsQuantised(*header)))) header->flags |= kByHostsFlag;
+    const bool better = shorter || GoesAsDatagrams(group, *header);
+    if (group.hosts_reach && (better || (group.asks && IsQuantised(*header)))) header->flags |= kByHostsFlag;
     return {};
   }
   if (!Reduces(header->collective)) {
@@ -193,6 +198,8 @@ bool IsLacking(const GroupAbilities& group, const ControlHeader& header) {
 std::string WhyByHosts(const GroupAbilities& group, const ControlHeader& header) {
   const std::string lack = LackInWords(group, header);
   if (!lack.empty()) return lack;
+  if (GoesAsDatagrams(group, header))
+    return "broadcasts and allgathers go as datagrams (algorithm multicast)";
   if (group.asks && IsQuantised(header)) {
     return "float32 as whole numbers (quantise) does not ask for the memory that the group shares with "
            "others";

@@ -32,6 +32,8 @@ struct GroupAbilities {
   // What they lack may go between the hosts; else why not, if that is known.
   bool hosts_reach = false;
   std::string why_not_hosts;
+  // Broadcast and AllGather go between the hosts, as datagrams (docs/PROTOCOL-MULTICAST.md).
+  bool multicast = false;
   // What FP32 is multiplied by to be summed as INT32 (docs/PROTOCOL.md, section 8); 0: it is not.
   float scale = 0;
   // The memory in switches has several owners: calls with data ask for it (docs/PROTOCOL-BLOCKS.md).
@@ -39,8 +41,8 @@ struct GroupAbilities {
 };
 
 // Why a call that has kByHostsFlag goes between the hosts: what switches lack, with where, "operation product
-// is not in leaf1 (version 0.1.0)"; else that such calls do not ask for memory, or that less passes a link,
-// and from which size on.
+// is not in leaf1 (version 0.1.0)"; else that such calls go as datagrams, do not ask for memory, or that less
+// passes a link, and from which size on.
 std::string WhyByHosts(const GroupAbilities& group, const ControlHeader& header);
 // Whether it does because switches lack something; else it is the better way, or the only one of its kind.
 bool IsLacking(const GroupAbilities& group, const ControlHeader& header);

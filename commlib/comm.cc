@@ -82,8 +82,15 @@ Error Comm::Post(const ControlHeader& header, const void* send, void* recv, bool
 
 void Comm::Make(const std::shared_ptr<Call>& call, Way way) {
   SetDeadline(call.get());
-  call->number = calls_.Make(call->header, call->send, call->recv, way);
+  const verbs::Memory* const read = calls_.NeedsReads(call->header) ? ReadByOthers(*call) : nullptr;
+  call->number = calls_.Make(call->header, call->send, call->recv, way, read == nullptr ? 0 : read->rkey());
   open_.push_back(call);
+}
+
+const verbs::Memory* Comm::ReadByOthers(const Call& call) const {
+  const bool is_root = call.header.collective == Collective::kBroadcast &&
+                       call.header.root == static_cast<uint32_t>(options_.rank);
+  return (is_root ? call.send_memory : call.recv_memory).get();
 }
 
 Error Comm::PrepareBuffers(Call* call, bool by_hosts, Way* way, Lock& lock) {
@@ -106,16 +113,17 @@ Error Comm::PrepareBuffers(Call* call, bool by_hosts, Way* way, Lock& lock) {
     call->send_memory = call->recv_memory = nullptr;
     return {};
   }
+  const bool read = by_hosts && calls_.NeedsReads(call->header);
   lock.unlock();
   Error error;
   if (receives && !call->recv_memory)
-    error = verbs::Memory::Register(device_, call->recv, recv_bytes, true, &call->recv_memory);
+    error = verbs::Memory::Register(device_, call->recv, recv_bytes, true, &call->recv_memory, read);
   if (error.ok() && sends && !call->send_memory) {
     const bool in_place = call->recv_memory && call->recv_memory->Contains(call->send, send_bytes);
     if (in_place) {
       call->send_memory = call->recv_memory;
     } else {
-      error = verbs::Memory::Register(device_, call->send, send_bytes, false, &call->send_memory);
+      error = verbs::Memory::Register(device_, call->send, send_bytes, false, &call->send_memory, read);
     }
   }
   lock.lock();
@@ -195,6 +203,10 @@ void Comm::PostWork() {
   WorkBatch batch;
   GroupCalls::Request request;
   while (calls_.NextRequest(&request)) {
+    if (request.verb == HostVerb::kQkey) {
+      if (Error e = hosts_->SetEpoch(request.imm); !e.ok()) return Fail(e, true);
+      continue;
+    }
     if (!batch.Takes(request)) {
       if (Error e = PostBatch(&batch); !e.ok()) {
         calls_.OnFlushed(request.connection);  // nor is this one posted
@@ -212,13 +224,12 @@ Error Comm::PostBatch(WorkBatch* batch) {
   const bool to_switch = connection == GroupCalls::kSwitch;
   if (to_switch) ShareAcks();
   size_t unposted = 0;
-  const int error = batch->Post(to_switch ? qp_.get() : hosts_->QueuePairWith(connection), &unposted);
+  const int error = to_switch ? batch->Post(qp_.get(), &unposted) : hosts_->Post(batch, &unposted);
   if (error == 0) return {};
   // Of these there is nothing to flush.
   for (; unposted > 0; --unposted) calls_.OnFlushed(connection);
   return {ErrorCode::kTransport,
-          fmt::format("cannot post to the {}: {}",
-                      to_switch ? "queue pair" : "connection with " + hosts_->NameOf(connection),
+          fmt::format("cannot post to {}: {}", to_switch ? "the queue pair" : hosts_->NameOf(connection),
                       std::strerror(error))};
 }
 
@@ -236,6 +247,7 @@ void Comm::DeliverEnded() {
     any = true;
   }
   TellOfBusy();
+  if (any) TellOfReads();
   if (calls_.open() == 0 && phase_ != Phase::kDraining) next_deadline_ = Clock::time_point::max();
   if (any && abilities_.scale != 0) TellOfSaturation();
   if (any && watch_.followers() > 0) changed_.notify_all();

@@ -1,5 +1,5 @@
-// A communicator: a rank's calls (core/group_calls.h) on a queue pair to its switch, and on those to other ranks
-// if calls go between the hosts; their memory and deadlines, and the session with the manager.
+// A communicator: a rank's calls (core/group_calls.h) on a queue pair to its switch, and on those to other
+// ranks if calls go between the hosts; their memory and deadlines, and the session with the manager.
 //
 // One mutex guards everything. Whoever holds it may make progress; core/watch.h says who waits for
 // completions meanwhile.
@@ -88,6 +88,7 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   Quantisation Quantised();
   // As Communicator's. comm_hosts.cc.
   Sharing Shared();
+  DatagramCounts CountDatagrams();
 
   // Progressing.
   void OnChannelReady() override;
@@ -101,6 +102,8 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   Error Open();
   Error Connect(const JoinedInfo& joined);
   Error ConnectToSwitch(const JoinedInfo& joined);
+  // kUnsupported if this rank asks for the algorithm multicast, and the group has none.
+  Error TakeMulticast(const JoinedInfo& joined);
   // The group goes by the hosts; comm_hosts.cc.
   Error ConnectByHosts(const JoinedInfo& joined);
   void OnSessionFailure(const Error& error);
@@ -142,6 +145,8 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   void TellOfWay(const ControlHeader& header);
   // Once, and from rank 0 only.
   void TellOfBusy();
+  // Of datagrams that do not come, once.
+  void TellOfReads();
 
   // Registers the call's memory as far as it needs that on the way; *way, if not by the hosts, is the one to
   // take.
@@ -155,6 +160,8 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   // The connection with a rank, or the switch, is told first how many acknowledgements may be one.
   Error PostBatch(WorkBatch* batch);
   ibv_sge SgeOf(const GroupCalls::Request& request) const;
+  // The memory of a call that other ranks read of this one (GroupCalls::NeedsReads).
+  const verbs::Memory* ReadByOthers(const Call& call) const;
   void DeliverEnded();
   void End(const GroupCalls::Ended& ended);
   // As the calls under way let it.
@@ -221,6 +228,7 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   std::shared_ptr<verbs::CompletionQueue> cq_;  // null if alone
   std::unique_ptr<verbs::QueuePair> qp_;        // to the switch; null by the hosts' path
   std::unique_ptr<HostLinks> hosts_;            // null until calls go between the hosts
+  std::optional<Datagrams> datagrams_;          // until they are of hosts_
   std::unique_ptr<Session> session_;
   // By number, from the first that has not ended on; null where one behind that has.
   std::deque<std::shared_ptr<Call>> open_;
@@ -228,6 +236,7 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   Saturation saturation_;  // of what calls_ has nothing to do with
   bool told_saturation_ = false;
   bool told_busy_ = false;
+  bool told_reads_ = false;
   std::set<std::string> told_ways_;
   uint64_t completions_ = 0;  // taken from the queue so far
   uint32_t shared_acks_ = 1;  // what the queue pair has been told

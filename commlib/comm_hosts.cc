@@ -26,6 +26,8 @@ constexpr Algorithm ToCore(HostAlgorithm algorithm) {
       return Algorithm::kDoubling;
     case HostAlgorithm::kRing:
       return Algorithm::kRing;
+    case HostAlgorithm::kMulticast:
+      return Algorithm::kMulticast;
     case HostAlgorithm::kDefault:
     case HostAlgorithm::kAuto:
       break;
@@ -65,8 +67,14 @@ Error Comm::EnsureHosts() {
   config.world_size = size;
   config.algorithm = ToCore(options_.algorithm);
   config.agrees_by_exchange = path_.path == PathChoice::kHosts;
+  if (config.algorithm == Algorithm::kMulticast && !abilities_.multicast) config.algorithm = Algorithm::kAuto;
+  if (config.algorithm == Algorithm::kMulticast) {
+    config.chunk_bytes = connect_.path_mtu;
+    config.receive_bytes = device_->max_path_mtu();
+  }
   calls_.AddHosts(config);
-  return HostLinks::Create(device_, cq_, config.rank, config.world_size, connect_, &calls_, &hosts_);
+  return HostLinks::Create(device_, cq_, config.rank, config.world_size, connect_, &calls_,
+                           std::exchange(datagrams_, std::nullopt), &hosts_);
 }
 
 Error Comm::CheckLength(const ControlHeader& header) const {
@@ -119,15 +127,45 @@ void Comm::TellOfWay(const ControlHeader& header) {
   if (options_.rank != 0 || !IsByHosts(header)) return;
   const std::string why = WhyByHosts(abilities_, header);
   if (!told_ways_.insert(why).second) return;
-  Log(IsLacking(abilities_, header) ? LogLevel::kWarn : LogLevel::kInfo, "group {}: hosts: {}", options_.group, why);
+  Log(IsLacking(abilities_, header) ? LogLevel::kWarn : LogLevel::kInfo, "group {}: hosts: {}",
+      options_.group, why);
 }
 
 void Comm::TellOfBusy() {
   if (calls_.busy() == 0 || std::exchange(told_busy_, true) || options_.rank != 0) return;
   Log(LogLevel::kWarn,
-      "group {}: hosts: another group has the memory that it shares with this one in switches (the first such "
+      "group {}: hosts: another group has the memory that it shares with this one in switches (the first "
+      "such "
       "call; Communicator::Shared counts on)",
       options_.group);
+}
+
+void Comm::TellOfReads() {
+  if (!abilities_.multicast || told_reads_) return;
+  // Of so few nothing is told.
+  constexpr uint64_t kLeast = 100;
+  const MulticastCounts counts = calls_.multicast();
+  if (counts.read < kLeast || counts.read * 10 < counts.expected) return;
+  told_reads_ = true;
+  Log(LogLevel::kWarn, "group {} rank {}: {} of {} datagrams have not come and were read from rank {}{}",
+      options_.group, options_.rank, counts.read, counts.expected,
+      (options_.rank + options_.size - 1) % options_.size,
+      counts.came == 0 ? ": the network does not carry the group's multicast" : "");
+}
+
+DatagramCounts Comm::CountDatagrams() {
+  if (InChild()) return {};
+  const std::lock_guard lock(mutex_);
+  const MulticastCounts counts = calls_.multicast();
+  return {.multicast = abilities_.multicast,
+          .expected = counts.expected,
+          .came = counts.came,
+          .read = counts.read,
+          .stranger = counts.stranger,
+          .stale = counts.stale,
+          .alien = counts.alien,
+          .length = counts.length,
+          .again = counts.again};
 }
 
 Sharing Comm::Shared() {

@@ -64,8 +64,8 @@ Error Comm::Open() {
     return {};
   }
   if (Error e = verbs::Device::Open(options_.ifname, &device_); !e.ok()) return e;
-  if (Error e =
-          verbs::Memory::Register(device_, calls_.memory().data(), calls_.memory().size(), true, &own_memory_);
+  if (Error e = verbs::Memory::Register(device_, calls_.memory().data(), calls_.memory().size(), true,
+                                        &own_memory_);
       !e.ok()) {
     return e;
   }
@@ -88,6 +88,13 @@ Error Comm::Open() {
                 .max_bytes = options_.max_bytes,
                 .types = options_.types,
                 .quantise = options_.quantise};
+  if (options_.algorithm == HostAlgorithm::kMulticast && options_.path != PathChoice::kNetwork) {
+    constexpr uint32_t kDepth = HostPathConfig{}.staging_chunks;
+    datagrams_.emplace();
+    if (Error e = verbs::DatagramQp::Create(device_, cq_, kDepth, kDepth, &datagrams_->qp); !e.ok()) return e;
+    join.datagram_qpn = datagrams_->qp->qpn();
+    join.datagram_reach = device_->datagram_reach();
+  }
   Log(LogLevel::kInfo, "rank {} of {} joins group {} at {} with {}", options_.rank, options_.size,
       options_.group, options_.manager, device_->description());
   JoinedInfo joined;
@@ -115,6 +122,7 @@ Error Comm::Connect(const JoinedInfo& joined) {
   path_ = {.path = joined.path, .reason = joined.path_reason};
   abilities_ = joined.abilities;
   connect_ = joined.connect;
+  if (Error e = TakeMulticast(joined); !e.ok()) return e;
   if (Error e = by_hosts ? ConnectByHosts(joined) : ConnectToSwitch(joined); !e.ok()) return e;
   Progress::Get().Add(shared_from_this(), cq_->channel_fd());
   session_->SetFailureHandler([weak = weak_from_this()](const Error& error) {
@@ -130,6 +138,18 @@ Error Comm::Connect(const JoinedInfo& joined) {
     calls.insert(calls.begin(), comm->TellCalls());
     return calls;
   });
+  return {};
+}
+
+Error Comm::TakeMulticast(const JoinedInfo& joined) {
+  if (!datagrams_) return {};
+  if (!joined.multicast) {
+    const std::string& why = joined.multicast_reason;
+    return {ErrorCode::kUnsupported, fmt::format("group {} has no multicast (algorithm): {}", options_.group,
+                                                 why.empty() ? "its manager is of an earlier version" : why)};
+  }
+  datagrams_->info = *joined.multicast;
+  abilities_.multicast = true;
   return {};
 }
 
@@ -166,7 +186,8 @@ Error Comm::ConnectToSwitch(const JoinedInfo& joined) {
                     .invocation_bytes = joined.invocation_bytes,
                     .start_messages = joined.start_messages});
   Log(LogLevel::kInfo,
-      "rank {}: group {} (id {}) through {} at {} qpn 0x{:x}; mode {}, path MTU {}, M {}, W {} at most, {} to "
+      "rank {}: group {} (id {}) through {} at {} qpn 0x{:x}; mode {}, path MTU {}, M {}, W {} at most, {} "
+      "to "
       "begin with, inline {}",
       options_.rank, options_.group, joined.group_id, joined.connect.name,
       verbs::ToString(joined.connect.remote_ip), joined.connect.remote_qpn, joined.mode, path_mtu_,
@@ -282,7 +303,18 @@ Error Comm::AskManager(const std::function<Error(Session*)>& ask) {
 
 Error Comm::Trouble(std::vector<TroubleCount>* counts) {
   counts->clear();
-  return AskManager([counts](Session* session) { return session->Trouble(counts); });
+  Error error = AskManager([counts](Session* session) { return session->Trouble(counts); });
+  const DatagramCounts datagrams = CountDatagrams();
+  const auto add = [&](const char* what, uint64_t count) {
+    if (count > 0) counts->push_back({fmt::format("rank {}", options_.rank), what, count});
+  };
+  add("datagrams_read", datagrams.read);
+  add("datagrams_of_strangers", datagrams.stranger);
+  add("datagrams_of_other_calls", datagrams.stale);
+  add("datagrams_of_other_ranks", datagrams.alien);
+  add("datagrams_of_other_length", datagrams.length);
+  add("datagrams_again", datagrams.again);
+  return error;
 }
 
 Error Comm::WaitsFor(WaitState* state) {
@@ -300,7 +332,8 @@ Error Comm::Register(void* base, size_t bytes, std::shared_ptr<Region>* region) 
   if (InChild()) return ForkedError();
   std::shared_ptr<verbs::Memory> memory;
   if (!alone_) {
-    if (Error e = verbs::Memory::Register(device_, base, bytes, true, &memory); !e.ok()) return e;
+    const bool read = options_.algorithm == HostAlgorithm::kMulticast;
+    if (Error e = verbs::Memory::Register(device_, base, bytes, true, &memory, read); !e.ok()) return e;
   }
   auto result = std::make_shared<Region>(std::move(memory));
   const std::lock_guard lock(mutex_);

@@ -20,13 +20,18 @@ void WorkBatch::Add(const GroupCalls::Request& request, const ibv_sge& sge) {
   wr.sg_list = at;
   wr.num_sge = 1;
   wr.opcode = request.has_imm ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
+  if (request.verb == HostVerb::kRead) {
+    wr.opcode = IBV_WR_RDMA_READ;
+    wr.wr.rdma = {.remote_addr = request.remote.address, .rkey = request.remote.rkey};
+  }
   wr.send_flags = IBV_SEND_SIGNALED;
   wr.imm_data = htonl(request.imm);
   if (sends_ > 0) send_wrs_[sends_ - 1].next = &wr;
   ++sends_;
 }
 
-int WorkBatch::Post(verbs::QueuePair* qp, size_t* unposted) {
+template <typename Qp>
+int WorkBatch::PostTo(Qp* qp, size_t* unposted) {
   ibv_recv_wr* recvs = recvs_ > 0 ? recv_wrs_.data() : nullptr;
   ibv_send_wr* sends = sends_ > 0 ? send_wrs_.data() : nullptr;
   sends_ = recvs_ = 0;
@@ -42,5 +47,8 @@ int WorkBatch::Post(verbs::QueuePair* qp, size_t* unposted) {
   for (; sends != nullptr; sends = sends->next) ++*unposted;
   return error;
 }
+
+template int WorkBatch::PostTo(verbs::QueuePair* qp, size_t* unposted);
+template int WorkBatch::PostTo(verbs::DatagramQp* qp, size_t* unposted);
 
 }  // namespace epic::internal

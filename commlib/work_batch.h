@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "commlib/core/group_calls.h"
+#include "commlib/verbs/datagram_qp.h"
 #include "commlib/verbs/queue_pair.h"
 
 namespace epic::internal {
@@ -21,13 +22,17 @@ class WorkBatch {
   bool Takes(const GroupCalls::Request& request) const {
     return empty() || (request.connection == connection_ && sends_ < kMost && recvs_ < kMost);
   }
+  // Not of HostVerb::kQkey, of which nothing is posted.
   void Add(const GroupCalls::Request& request, const ibv_sge& sge);
-  // Posts them to their connection's queue pair; then there are none here. The error is an errno, 0 if all are
-  // posted; else *unposted are not.
-  int Post(verbs::QueuePair* qp, size_t* unposted);
+  // Posts them to their connection's queue pair; then there are none here. The error is an errno, 0 if all
+  // are posted; else *unposted are not.
+  int Post(verbs::QueuePair* qp, size_t* unposted) { return PostTo(qp, unposted); }
+  int Post(verbs::DatagramQp* qp, size_t* unposted) { return PostTo(qp, unposted); }
 
  private:
   static constexpr size_t kMost = 16;  // of each
+  template <typename Qp>
+  int PostTo(Qp* qp, size_t* unposted);
 
   uint32_t connection_ = 0;
   size_t sends_ = 0;

@@ -145,6 +145,11 @@ class GroupCalls {
   void OnDatagram(uint64_t wr_id, std::optional<uint32_t> from, uint32_t bytes, uint32_t imm) {
     hosts_->OnDatagram(wr_id, from, bytes, imm);
   }
+  // Of hosts with datagrams: receives, and sends, that can be outstanding for these; receives on a connection of the
+  // fetch ring.
+  uint32_t datagram_depth() const { return hosts_config_.staging_chunks; }
+  uint32_t fetch_depth() const { return HostMulticast::FetchReceives(hosts_->MulticastConfig()); }
+  const uint8_t* DatagramAt(uint64_t wr_id) const { return hosts_->DatagramAt(wr_id); }
   MulticastCounts multicast() const { return hosts_ ? hosts_->multicast() : MulticastCounts{}; }
   // Requests that the connections have not given back.
   int64_t posted() const { return core_.posted() + posted_to_hosts(); }

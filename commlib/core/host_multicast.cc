@@ -42,6 +42,7 @@ uint32_t HostMulticast::FetchReceives(const HostMulticastConfig& config) {
 HostMulticast::HostMulticast(const HostMulticastConfig& config, uint64_t memory_begin)
     : config_(config), memory_begin_(memory_begin) {
   if (config.chunk_bytes == 0) return;
+  config_.receive_bytes = std::max(config.receive_bytes, config.chunk_bytes);
   EPIC_CHECK(config.tokens >= 1 && config.tokens <= kMostTokens && config.addresses >= 1);
   EPIC_CHECK(config.staging_chunks >= 2 * config.tokens && config.read_bytes >= config.chunk_bytes);
 }
@@ -52,10 +53,11 @@ uint64_t HostMulticast::memory_bytes() const {
 }
 
 uint64_t HostMulticast::ReceivePlace(uint64_t number) const {
-  return memory_begin_ + number % config_.staging_chunks * (kGrhBytes + config_.chunk_bytes);
+  return memory_begin_ + number % config_.staging_chunks * (kGrhBytes + config_.receive_bytes);
 }
 uint64_t HostMulticast::FetchReceivePlace(size_t side, uint64_t number) const {
-  const uint64_t begin = memory_begin_ + uint64_t{config_.staging_chunks} * (kGrhBytes + config_.chunk_bytes);
+  const uint64_t begin =
+      memory_begin_ + uint64_t{config_.staging_chunks} * (kGrhBytes + config_.receive_bytes);
   const uint64_t receives = FetchReceives(config_);
   return begin + (side * receives + number % receives) * kRingMessageBytes;
 }
@@ -127,7 +129,7 @@ bool HostMulticast::NextReceive(MulticastWork* work) {
   if (recvs_ - recvs_done_ < config_.staging_chunks) {
     *work = {.kind = MulticastWork::Kind::kDatagramRecv,
              .offset = ReceivePlace(recvs_++),
-             .length = kGrhBytes + config_.chunk_bytes};
+             .length = kGrhBytes + config_.receive_bytes};
     return true;
   }
   for (size_t side = 0; side < sides(); ++side) {
@@ -163,12 +165,11 @@ bool HostMulticast::NextDatagram(MulticastWork* work) {
            .where = HostWhere::kSend,
            .offset = uint64_t{chunk} * config_.chunk_bytes,
            .length = BytesOf(chunk)};
-  SettleTokens();
   return true;
 }
 
-// A token whose last visit this is goes as soon as nothing is to be sent by it: what happens next may be the
-// last that happens in this call.
+// A token whose last visit this is goes as soon as nothing is to be sent by it: this may be the last that
+// happens in this call.
 void HostMulticast::SettleTokens() {
   while (!here_.empty()) {
     if (!is_slice_open_) OpenSlice();
@@ -286,6 +287,11 @@ bool HostMulticast::NextRead(MulticastWork* work) {
     return true;
   }
   return false;
+}
+
+void HostMulticast::OnDatagramSent() {
+  ++own_sent_;
+  SettleTokens();
 }
 
 void HostMulticast::OnDatagram(std::optional<uint32_t> from, uint32_t imm, uint32_t bytes,

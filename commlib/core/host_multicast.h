@@ -27,7 +27,9 @@ inline constexpr uint32_t kRingMessageBytes = 32;
 struct HostMulticastConfig {
   uint32_t rank = 0;
   uint32_t world_size = 2;
-  uint32_t chunk_bytes = 0;       // of a datagram, the path MTU; 0: there are no datagrams
+  uint32_t chunk_bytes = 0;  // of a datagram, the path MTU; 0: there are no datagrams
+  uint32_t receive_bytes =
+      0;  // room for a datagram, also a stranger's; 0: chunk_bytes, else at least as many
   uint32_t staging_chunks = 512;  // receives for datagrams; at least twice the tokens
   uint32_t tokens = 2;            // 1 to kMostTokens
   uint32_t addresses = 1;         // each part's chunks go to so many groups, a block to each
@@ -86,6 +88,9 @@ class HostMulticast {
   // It has ended, or it goes another way.
   void Clear() { call_.reset(); }
 
+  // Where in the path's memory the datagram lies, GRH and all, that came into the receive of this number.
+  uint64_t ReceivePlace(uint64_t number) const;
+
   // The next receive to post, or a new Q_Key; once a call has begun.
   bool NextReceive(MulticastWork* work);
   // The next request to send, once the ranks have agreed; `memory` is the path's. The ends of the fetch ring
@@ -100,7 +105,7 @@ class HostMulticast {
   // or the next one.
   bool OnMessage(bool from_left, uint32_t bytes, int64_t invocation, std::span<const uint8_t> memory);
   // In each direction, in order: a datagram has been sent; a message, or a Read, on the fetch ring is done.
-  void OnDatagramSent() { ++own_sent_; }
+  void OnDatagramSent();
   void OnFetchSent(bool to_left);
 
   // Nothing is to be sent, read or to come for the call any more; or there is none.
@@ -140,7 +145,6 @@ class HostMulticast {
   std::optional<uint32_t> PartAt(uint32_t distance) const;
   uint64_t PlaceOf(uint32_t part, uint32_t chunk) const;  // in the result
   uint32_t BytesOf(uint32_t chunk, uint32_t count = 1) const;
-  uint64_t ReceivePlace(uint64_t number) const;
   uint64_t FetchReceivePlace(size_t side, uint64_t number) const;
   uint64_t FetchSendPlace(size_t side, uint64_t number) const;
   uint32_t StartOf(uint32_t token) const { return token * config_.world_size / config_.tokens; }
@@ -150,8 +154,9 @@ class HostMulticast {
   bool OnToken(uint32_t token);
   void SettleTokens();
   void OpenSlice();
-  // The first token is here, and what this rank sends by it has been given out.
-  bool IsSliceSent() const { return is_slice_open_ && own_next_ == own_end_; }
+  // The first token is here, and what this rank sends by it has left. A NIC serves its queue pairs in turn,
+  // so that a token that is posted behind datagrams may go before them.
+  bool IsSliceSent() const { return is_slice_open_ && own_next_ == own_end_ && own_sent_ == own_given_; }
   void TakeToken();
   void AdvanceWhole();
   bool NextDatagram(MulticastWork* work);

@@ -33,8 +33,8 @@ HostPath::HostPath(const HostPathConfig& config)
   const uint32_t next = (config.rank + 1) % config.world_size;
   const uint32_t previous = (config.rank + config.world_size - 1) % config.world_size;
   if (config.chunk_bytes > 0) {
-    connections_.push_back({.peer = kFetchRing + std::min(next, previous)});
-    if (next != previous) connections_.push_back({.peer = kFetchRing + std::max(next, previous)});
+    for (const uint32_t end : FetchRingOf(config.rank, config.world_size))
+      connections_.push_back({.peer = end});
     right_ = IndexOf(kFetchRing + next);
     left_ = IndexOf(kFetchRing + previous);
     datagrams_ = {.peer = kDatagrams, .connected = true, .ready = true};
@@ -47,6 +47,7 @@ HostMulticastConfig HostPath::MulticastConfig() const {
   return {.rank = config_.rank,
           .world_size = config_.world_size,
           .chunk_bytes = config_.chunk_bytes,
+          .receive_bytes = config_.receive_bytes,
           .staging_chunks = config_.staging_chunks,
           .tokens = config_.tokens,
           .addresses = config_.addresses,

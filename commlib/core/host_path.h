@@ -40,6 +40,7 @@ struct HostPathConfig {
   uint64_t inline_bytes = kMaxInlineBytes;  // most data by doubling
   // Of kMulticast, the same on all ranks: the path MTU, and as of HostMulticastConfig.
   uint32_t chunk_bytes = 0;
+  uint32_t receive_bytes = 0;
   uint32_t staging_chunks = 512;
   uint32_t tokens = 2;
   uint32_t addresses = 1;
@@ -76,6 +77,8 @@ class HostPath {
     uint32_t group = 0;   // of kDatagrams: to which of the addresses
   };
   explicit HostPath(const HostPathConfig& config);
+
+  HostMulticastConfig MulticastConfig() const;
 
   // Messages and staging: where the NIC reads and writes beside the callers' buffers. Does not move.
   std::span<uint8_t> memory() { return memory_; }
@@ -127,6 +130,10 @@ class HostPath {
   // Peers from which something must come before the first call goes on: a connection or its readiness, a
   // message, an acknowledgement. Ascending; empty if there is no call, or nothing of a peer is missing.
   std::vector<uint32_t> Awaited() const;
+  // Where that datagram lies, GRH and all.
+  const uint8_t* DatagramAt(uint64_t wr_id) const {
+    return memory_.data() + multicast_.ReceivePlace(wr_id >> 1);
+  }
   // What has become of datagrams.
   const MulticastCounts& multicast() const { return multicast_.counts(); }
   // No call is open.
@@ -156,7 +163,6 @@ class HostPath {
   };
 
   HostRingConfig RingConfig() const;
-  HostMulticastConfig MulticastConfig() const;
   size_t IndexOf(uint32_t peer) const;
   Connection& To(uint32_t peer) { return connections_[IndexOf(peer)]; }
   bool IsMulticast(const Call& call) const { return IsByMulticast(call.header, config_.algorithm); }

@@ -34,4 +34,12 @@ std::vector<uint32_t> PeersOf(uint32_t rank, uint32_t world_size) {
   return peers;
 }
 
+std::vector<uint32_t> FetchRingOf(uint32_t rank, uint32_t world_size) {
+  std::vector<uint32_t> ends = {kFetchRing + (rank + 1) % world_size,
+                                kFetchRing + (rank + world_size - 1) % world_size};
+  std::ranges::sort(ends);
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  return ends;
+}
+
 }  // namespace epic

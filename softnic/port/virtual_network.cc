@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <set>
 #include <utility>
 
 #include "base/check.h"
@@ -85,9 +86,16 @@ class VirtualNetwork::VirtualPort final : public Port {
     return true;
   }
 
-  // Groups have no members in this network.
-  int JoinGroup(Ip) override { return EOPNOTSUPP; }
-  void LeaveGroup(Ip) override {}
+  int JoinGroup(Ip group) override {
+    const std::lock_guard lock(network_->mutex_);
+    groups_.insert(group);
+    return 0;
+  }
+  void LeaveGroup(Ip group) override {
+    const std::lock_guard lock(network_->mutex_);
+    groups_.erase(groups_.find(group));
+  }
+  bool IsIn(Ip group) const { return groups_.contains(group); }
 
   bool Takes(Qpn qpn) const {
     return qpn == roce::kMulticastQpn || std::ranges::find(blocks_, Raw(qpn) >> 8) != blocks_.end();
@@ -103,6 +111,7 @@ class VirtualNetwork::VirtualPort final : public Port {
   int packets_fd_, alarm_fd_;
   uint64_t alarm_ = 0;
   std::vector<uint16_t> blocks_;
+  std::multiset<Ip> groups_;  // each as often as it has been joined
   std::deque<std::shared_ptr<Owned>> inbox_;
 };
 
@@ -195,6 +204,10 @@ void VirtualNetwork::SendFrom(Ipv4 from, const roce::Packet& packet) {
       const auto [first, last] = ports_.equal_range(owned->head.dst_ip);
       for (auto at = first; at != last; ++at) {
         if (at->second->Takes(owned->head.bth.dest_qp)) at->second->Deliver(owned);
+      }
+      if (owned->head.dst_ip.is_multicast()) {
+        for (const auto& [ip, port] : ports_)
+          if (port->IsIn(owned->head.dst_ip)) port->Deliver(owned);
       }
       const auto node = nodes_.find(owned->head.dst_ip);
       if (node != nodes_.end()) handler = node->second;

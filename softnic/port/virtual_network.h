@@ -1,6 +1,6 @@
 // A network in virtual time within one process: packets take their time on links, are lost as a rule says,
 // and timers fire at their time, but the clock jumps from one event to the next. Ports and nodes are reached
-// by their address, of IPv4.
+// by their address, of IPv4; ports that have joined a group, by that, who sends among them.
 //
 // The programs on the ports are threads that the network cannot see into. A packet arrives as soon as its
 // turn comes; before a timer fires, the network waits until the threads have been silent for a moment of real

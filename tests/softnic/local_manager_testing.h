@@ -68,12 +68,15 @@ class LocalManager {
     uint32_t size = 0;
     bool installed = false;
     std::map<uint32_t, uint32_t> qpn_of_rank;
+    std::vector<verbs::DatagramSource> datagram_ends;  // by rank, if all ask for multicast
     std::map<uint32_t, internal::Session::FailureHandler> handlers;
     std::map<uint32_t, internal::Session::PeerHandler> peer_handlers;
     std::map<uint32_t, std::vector<internal::PeerEndInfo>> unheard;  // by ranks without a handler so far
     std::set<uint32_t> left;
     std::string aborted;
   };
+  // If all ranks ask for it.
+  static std::optional<internal::MulticastInfo> MulticastOf(const Group& group);
   void Tell(Group& group, const Error& error);
   void Run();
 

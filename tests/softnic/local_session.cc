@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <utility>
@@ -37,6 +38,8 @@ Error LocalManager::Join(const internal::JoinInfo& info, internal::JoinedInfo* j
   Group& group = groups_[info.group];
   if (group.id == 0) group = {.id = groups_.size(), .size = info.size};
   group.qpn_of_rank[info.rank] = info.qpn;
+  group.datagram_ends.resize(info.size);
+  group.datagram_ends[info.rank] = {.ip = kHostIp, .qpn = info.datagram_qpn};
   const bool by_hosts = info.path == PathChoice::kHosts;
   if (group.qpn_of_rank.size() == group.size) {
     if (!by_hosts)
@@ -54,6 +57,7 @@ Error LocalManager::Join(const internal::JoinInfo& info, internal::JoinedInfo* j
   if (by_hosts) {
     internal::JoinedInfo joined = JoinedByHosts(group.id);
     joined.abilities.scale = abilities_.scale;
+    joined.multicast = MulticastOf(group);
     *joined_info = joined;
     return {};
   }
@@ -61,8 +65,17 @@ Error LocalManager::Join(const internal::JoinInfo& info, internal::JoinedInfo* j
   const auto own = abilities_of_.find(info.group);
   joined.abilities = own == abilities_of_.end() ? abilities_ : own->second;
   joined.invocation_bytes = invocation_bytes_;
+  joined.multicast = MulticastOf(group);
   *joined_info = joined;
   return {};
+}
+
+std::optional<internal::MulticastInfo> LocalManager::MulticastOf(const Group& group) {
+  const auto asks = [](const verbs::DatagramSource& end) { return end.qpn != 0; };
+  if (!std::ranges::all_of(group.datagram_ends, asks)) return std::nullopt;
+  const auto number = static_cast<uint32_t>(group.id);
+  return internal::MulticastInfo{
+      .address = Ipv4{0xefc00000 + number}, .qkey = 0x1000 * number, .ends = group.datagram_ends};
 }
 
 void LocalManager::Refuse(const std::string& group, uint32_t rank) {

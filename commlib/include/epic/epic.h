@@ -201,7 +201,7 @@ struct Options {
 // What a switch has counted of a group and what is zero where no packet is lost and no host is late: what it
 // has had to send again or to refuse (docs/DEPLOY.md, "When it does not work").
 struct TroubleCount {
-  std::string switch_name;
+  std::string switch_name;  // or "rank 3", of this one's datagrams
   std::string what;  // "repeats", "drop_duplicate", ...
   uint64_t count = 0;
 };
@@ -237,6 +237,18 @@ struct Sharing {
   bool shares = false;
   uint64_t granted = 0;
   uint64_t busy = 0;
+};
+
+// Of a group whose Broadcast and AllGather go as datagrams (HostAlgorithm::kMulticast; docs/HOST.md, "Datagrams"):
+// what has become of those at this rank so far. A chunk is what one datagram carries.
+struct DatagramCounts {
+  bool multicast = false;
+  uint64_t expected = 0;  // chunks that other ranks were to send
+  uint64_t came = 0;
+  uint64_t read = 0;      // chunks that had not come, read from the neighbour's memory
+  // Datagrams dropped: of no rank of the group, of another call, of a chunk that is not its sender's, of another
+  // length, of a chunk that was there.
+  uint64_t stranger = 0, stale = 0, alien = 0, length = 0, again = 0;
 };
 
 // This process's rank in a group. Movable; a moved-from or default object refuses all calls with
@@ -284,6 +296,7 @@ class EPIC_API Communicator {
   PathTaken PathOfReduceScatter(size_t recvcount, Datatype type, RedOp op) const;
   Quantisation Quantised() const;
   Sharing Shared() const;
+  DatagramCounts Datagrams() const;
   // Deadline of the calls made from now on; milliseconds::max() is for ever. Ignored if it is not positive.
   void SetTimeout(std::chrono::milliseconds timeout);
 
