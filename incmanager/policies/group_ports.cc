@@ -62,12 +62,13 @@ std::vector<LinkEnd> FloodTree::LinksAmong(const std::vector<NodeId>& hosts) con
 
 void FloodTree::SetGroupPorts(const std::vector<MulticastMembers>& groups,
                               std::vector<Forwarding>* tables) const {
-  for (const NodeId node : topology_.switches) (*tables)[node].group_ports.clear();
+  for (Forwarding& table : *tables) table.group_ports.clear();
   for (const MulticastMembers& group : groups) {
     std::set<LinkEnd> ends;
     for (const LinkEnd& link : LinksAmong(group.hosts)) {
       for (const LinkEnd& end : {link, topology_.Across(link)}) {
-        if (topology_.IsSwitch(end.node)) ends.insert(end);
+        // Of a switch that is new there may be no table yet.
+        if (topology_.IsSwitch(end.node) && end.node < tables->size()) ends.insert(end);
       }
     }
     for (const LinkEnd& end : ends) {
@@ -77,7 +78,7 @@ void FloodTree::SetGroupPorts(const std::vector<MulticastMembers>& groups,
       if (std::ranges::find(ports, port) == ports.end()) ports.push_back(port);
     }
   }
-  for (const NodeId node : topology_.switches) KeepWithinFloodPorts(&(*tables)[node]);
+  for (Forwarding& table : *tables) KeepWithinFloodPorts(&table);
 }
 
 std::vector<LinkEnd> FloodTree::WayBetween(NodeId from, NodeId to) const {
