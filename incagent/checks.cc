@@ -127,6 +127,18 @@ Status CheckForwarding(const proto::ForwardingTable& table, const proto::EngineI
           fmt::format("flood_ports[{}]: {} has no port '{}'", i, engine.name(), table.flood_ports(i)));
     }
   }
+  std::set<std::string> groups;
+  for (int i = 0; i < table.groups_size(); ++i) {
+    const proto::GroupPorts& group = table.groups(i);
+    if (group.mac().size() != kMacBytes) return Invalid(fmt::format("groups[{}].mac: not 6 bytes", i));
+    if (!groups.insert(group.mac()).second) return Invalid(fmt::format("groups[{}].mac: occurs twice", i));
+    for (int p = 0; p < group.ports_size(); ++p) {
+      if (!HasPort(engine, group.ports(p))) {
+        return Invalid(
+            fmt::format("groups[{}].ports[{}]: {} has no port '{}'", i, p, engine.name(), group.ports(p)));
+      }
+    }
+  }
   return absl::OkStatus();
 }
 

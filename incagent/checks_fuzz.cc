@@ -59,6 +59,9 @@ proto::ForwardingTable Forwarding() {
     entry->set_ip(1u + i);
     entry->set_port("swp1");
     table.add_flood_ports("swp2");
+    proto::GroupPorts* group = table.add_groups();
+    group->set_mac(std::string("\x01\x00\x5e\x40\x00", 5) + static_cast<char>(i));
+    group->add_ports("swp3");
   }
   return table;
 }

@@ -102,6 +102,12 @@ TEST(CheckForwarding, NamesTheEntryThatIsBad) {
     entry->set_port("swp1");
   }
   good.add_flood_ports("swp2");
+  for (const char last : {'1', '2'}) {
+    proto::GroupPorts* group = good.add_groups();
+    group->set_mac(std::string("\x01\x00\x5e\x40\x00", 5) + last);
+    group->add_ports("swp1");
+    group->add_ports("swp2");
+  }
   EXPECT_TRUE(CheckForwarding(good, Engine()).ok());
 
   const auto message = [&good](const std::function<void(proto::ForwardingTable*)>& spoil) {
@@ -119,6 +125,12 @@ TEST(CheckForwarding, NamesTheEntryThatIsBad) {
               testing::StartsWith("entries[0].port:"));
   EXPECT_THAT(message([](auto* t) { t->set_flood_ports(0, "eth0"); }),
               testing::StartsWith("flood_ports[0]:"));
+  EXPECT_THAT(message([](auto* t) { t->mutable_groups(1)->set_mac("1"); }),
+              testing::StartsWith("groups[1].mac: not 6 bytes"));
+  EXPECT_THAT(message([](auto* t) { t->mutable_groups(1)->set_mac(t->groups(0).mac()); }),
+              testing::StartsWith("groups[1].mac: occurs twice"));
+  EXPECT_THAT(message([](auto* t) { t->mutable_groups(0)->set_ports(1, "eth0"); }),
+              testing::StartsWith("groups[0].ports[1]:"));
 }
 
 TEST(CheckLocate, AnAddressMustBeThere) {

@@ -101,11 +101,25 @@ class Commands {
     serve.Add("--prompt-ms", &prompt_ms_, "how long a switch waits before it prompts a silent child")
         .From(1u, 60'000u, "milliseconds")
         .ShowDefault();
+    serve
+        .Add("--multicast", &multicast_,
+             "range of IPv4 addresses for the multicast groups of ranks that ask for one; none: no group has "
+             "multicast")
+        .Changed([this](std::string& text) { return ReadMulticast(text); })
+        .ShowDefault();
     serve.Add("--start-psn", &serve_.groups.start_psn, "for tests: first PSN of every endpoint; else random")
         .From(0u, kMaxPsn, "a PSN has 24 bits");
     serve.Add("--log-level", &serve_.log_level, "trace, debug, info, warn or error")
         .OneOf({"trace", "debug", "info", "warn", "error"})
         .ShowDefault();
+  }
+
+  // What is wrong with the text, or nothing.
+  std::string ReadMulticast(const std::string& text) {
+    const auto range = ParseMulticastRange(text);
+    if (!range.ok()) return std::string(range.status().message());
+    serve_.groups.multicast = *range;
+    return {};
   }
 
   int RunManager() {
@@ -324,6 +338,7 @@ class Commands {
   ServeOptions serve_;
   double join_timeout_s_ = 120;
   uint32_t prompt_ms_ = 20;
+  std::string multicast_ = MulticastRange{}.ToString();
   ClientOptions client_;
   std::string name_;
   bool force_ = false;

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
+#include "roce/arp.h"
 #include "roce/lldp.h"
 
 namespace epic::engine {
@@ -12,6 +15,20 @@ namespace {
 bool IsReservedGroup(const roce::MacAddress& mac) {
   if (mac == roce::kHelloMac) return true;
   return mac[0] == 0x01 && mac[1] == 0x80 && mac[2] == 0xc2 && mac[3] == 0 && mac[4] == 0 && mac[5] <= 0x0f;
+}
+
+// What is wrong with a group, as "ports[1]: is there twice"; empty if nothing is.
+std::string WrongGroup(const GroupPorts& group, size_t port_count) {
+  if (!roce::IsGroup(group.mac)) return "mac: is no group address";
+  if (IsReservedGroup(group.mac)) return "mac: is reserved";
+  if (group.mac == roce::kBroadcastMac) return "mac: is everybody's";
+  std::vector<bool> seen(port_count, false);
+  for (size_t i = 0; i < group.ports.size(); ++i) {
+    if (group.ports[i] >= port_count) return fmt::format("ports[{}]: no such port", i);
+    if (seen[group.ports[i]]) return fmt::format("ports[{}]: is there twice", i);
+    seen[group.ports[i]] = true;
+  }
+  return {};
 }
 
 // A full table is searched for aged entries at most this often: the search costs as much as thousands of
@@ -71,10 +88,18 @@ Status Forwarding::SetTable(const ForwardingTable& table) {
     }
     floods[table.flood_ports[i]] = true;
   }
+  std::map<roce::MacAddress, size_t> groups;
+  for (size_t i = 0; i < table.groups.size(); ++i) {
+    std::string wrong = WrongGroup(table.groups[i], port_count_);
+    if (wrong.empty() && !groups.emplace(table.groups[i].mac, i).second) wrong = "mac: is there twice";
+    if (!wrong.empty())
+      return MakeStatus(StatusCode::kInvalidArgument, fmt::format("groups[{}].{}", i, wrong));
+  }
   table_ = table;
   static_ = std::move(macs);
   by_ip_ = std::move(ips);
   floods_ = std::move(floods);
+  groups_ = std::move(groups);
   if (mode_ == ForwardingMode::kStatic) guarded_ = std::move(guarded);
   return {};
 }
@@ -91,7 +116,11 @@ std::span<const PortId> Forwarding::Route(Nanos now, PortId ingress, const roce:
     *drop = ForwardDrop::kReservedGroup;
     return out_;
   }
-  if (roce::IsGroup(dst)) return Flood(ingress, ForwardDrop::kNoFloodPort, drop);
+  if (roce::IsGroup(dst)) {
+    const auto group = groups_.find(dst);
+    if (group != groups_.end()) return ToGroup(ingress, table_.groups[group->second].ports, drop);
+    return Flood(ingress, ForwardDrop::kNoFloodPort, drop);
+  }
   const PortId port = Find(now, dst);
   if (port == ingress) {
     *drop = ForwardDrop::kBackToIngress;
@@ -147,6 +176,17 @@ std::span<const PortId> Forwarding::Flood(PortId ingress, ForwardDrop reason, Fo
     }
   }
   if (out_.empty()) *drop = reason;
+  return out_;
+}
+
+std::span<const PortId> Forwarding::ToGroup(PortId ingress, const std::vector<PortId>& ports,
+                                            ForwardDrop* drop) {
+  if (floods_[ingress] || std::ranges::find(ports, ingress) != ports.end()) {
+    for (const PortId port : ports) {
+      if (port != ingress) out_.push_back(port);
+    }
+  }
+  if (out_.empty()) *drop = ForwardDrop::kNoFloodPort;
   return out_;
 }
 

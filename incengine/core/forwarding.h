@@ -6,6 +6,9 @@
 //   static    its port        dropped                    flood ports, if it came in by one of them
 //   learning  its port        as broadcast               as static; all ports until a table is set
 //
+// A multicast address for which the table states ports is not flooded: it leaves by these alone, if it came
+// in by one of them or by a flood port, in both modes.
+//
 // A port at which a host is guarded takes in static mode only frames with that host's addresses. In learning
 // mode a host may move, and no port is guarded.
 //
@@ -35,15 +38,23 @@ struct ForwardingEntry {
   bool source_guard = false;
 };
 
+// The ports of a multicast group.
+struct GroupPorts {
+  roce::MacAddress mac{};
+  std::vector<PortId> ports;  // each once
+};
+
 struct ForwardingTable {
   std::vector<ForwardingEntry> entries;
   std::vector<PortId> flood_ports;  // free of loops in the whole network
+  std::vector<GroupPorts> groups = {};
 };
 
 // Why a frame of ordinary traffic leaves by no port. A counter each.
 enum class ForwardDrop : uint8_t {
   kUnknownUnicast,  // static mode, or an unknown address on a port that may not flood
-  kNoFloodPort,     // broadcast or multicast, and its ingress (or no other port) is a flood port
+  kNoFloodPort,     // broadcast or multicast, and its ingress (or no other port) is a flood port, or one of
+                    // its group's ports
   kBackToIngress,   // its destination is where it came from
   kReservedGroup,   // 01:80:c2:00:00:00 to :0f, which bridges never forward (IEEE 802.1D, 7.12.6), and
                     // roce::kHelloMac
@@ -62,9 +73,10 @@ class Forwarding {
 
   Forwarding(ForwardingMode mode, size_t port_count);
 
-  // Replaces all entries and flood ports. INVALID_ARGUMENT (names the field): a port that the switch does not
-  // have or at which two hosts are guarded, a group address, a MAC or IP address stated twice; nothing
-  // changes on error.
+  // Replaces all entries, flood ports and groups. INVALID_ARGUMENT (names the field): a port that the switch
+  // does not have or at which two hosts are guarded, a host with a group address, a group with none that can
+  // be one's (a host's, a reserved one, broadcast), a MAC or IP address or a group's port stated twice;
+  // nothing changes on error.
   Status SetTable(const ForwardingTable& table);
 
   // The ports that a frame leaves by, or none and *drop. Valid until the next call. In learning mode notes
@@ -101,14 +113,16 @@ class Forwarding {
   void Learn(Nanos now, PortId port, const roce::MacAddress& mac);
   PortId Find(Nanos now, const roce::MacAddress& mac) const;
   std::span<const PortId> Flood(PortId ingress, ForwardDrop reason, ForwardDrop* drop);
+  std::span<const PortId> ToGroup(PortId ingress, const std::vector<PortId>& ports, ForwardDrop* drop);
 
   ForwardingMode mode_;
   size_t port_count_;
   ForwardingTable table_;
   std::vector<bool> floods_;  // by port
   std::map<roce::MacAddress, PortId> static_;
-  std::map<Ipv4, size_t> by_ip_;  // index into table_.entries
-  std::vector<size_t> guarded_;   // the same, by port; kNone where no host is guarded
+  std::map<Ipv4, size_t> by_ip_;               // index into table_.entries
+  std::vector<size_t> guarded_;                // the same, by port; kNone where no host is guarded
+  std::map<roce::MacAddress, size_t> groups_;  // index into table_.groups
   std::map<roce::MacAddress, Learned> learned_;
   Nanos swept_at_;
   uint64_t learn_failures_ = 0;

@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
+#include "roce/lldp.h"
+
 namespace epic::engine {
 namespace {
 
@@ -128,6 +133,39 @@ TEST_F(Static, BroadcastsStayWithinTheFloodPorts) {
   EXPECT_EQ(drop_, ForwardDrop::kNoFloodPort);
 }
 
+constexpr roce::MacAddress kGroup = {0x01, 0x00, 0x5e, 0x40, 0x00, 0x01};
+constexpr roce::MacAddress kOtherGroup = {0x01, 0x00, 0x5e, 0x40, 0x00, 0x02};
+
+// In both modes.
+TEST(Groups, WhatIsForOneLeavesByItsPortsAlone) {
+  for (const ForwardingMode mode : {ForwardingMode::kStatic, ForwardingMode::kLearning}) {
+    Forwarding forwarding(mode, 5);
+    const auto route = [&](PortId ingress, const roce::MacAddress& dst) {
+      ForwardDrop drop = ForwardDrop::kCount;
+      const auto ports = forwarding.Route(0, ingress, Mac(1), dst, &drop);
+      EXPECT_EQ(drop, ports.empty() ? ForwardDrop::kNoFloodPort : ForwardDrop::kCount);
+      return std::vector<PortId>(ports.begin(), ports.end());
+    };
+    ASSERT_TRUE(
+        forwarding.SetTable({.entries = {}, .flood_ports = {0, 1, 2}, .groups = {{kGroup, {3, 1, 0}}}}).ok());
+    EXPECT_THAT(route(0, kGroup), ElementsAre(3, 1));
+    EXPECT_THAT(route(3, kGroup), ElementsAre(1, 0)) << "it is the group's, and no flood port";
+    EXPECT_THAT(route(2, kGroup), ElementsAre(3, 1, 0)) << "from who is no member";
+    EXPECT_THAT(route(4, kGroup), IsEmpty()) << "neither";
+    EXPECT_THAT(route(0, kOtherGroup), ElementsAre(1, 2)) << "flooded as ever";
+    EXPECT_THAT(route(0, kBroadcast), ElementsAre(1, 2));
+    // One that is for nobody here, or for who has sent it, goes nowhere.
+    ASSERT_TRUE(
+        forwarding
+            .SetTable({.entries = {}, .flood_ports = {0, 1, 2}, .groups = {{kGroup, {}}, {kOtherGroup, {1}}}})
+            .ok());
+    EXPECT_THAT(route(0, kGroup), IsEmpty());
+    EXPECT_THAT(route(1, kOtherGroup), IsEmpty());
+    ASSERT_TRUE(forwarding.SetTable({.entries = {}, .flood_ports = {0, 1, 2}}).ok());
+    EXPECT_THAT(route(0, kGroup), ElementsAre(1, 2)) << "not a group's any more";
+  }
+}
+
 TEST_F(Static, ASecondTableReplacesTheFirst) {
   ASSERT_TRUE(forwarding_.SetTable({.entries = {{Mac(1), Ipv4{1}, 2}}, .flood_ports = {0, 1}}).ok());
   ASSERT_TRUE(forwarding_.SetTable({.entries = {{Mac(2), Ipv4{2}, 3}}, .flood_ports = {2, 3}}).ok());
@@ -147,6 +185,16 @@ TEST_F(Static, ABadTableChangesNothingAndNamesTheField) {
       {{.entries = {{Mac(5), Ipv4{5}, 1, true}, {Mac(6), Ipv4{6}, 1, true}}, .flood_ports = {}},
        "entries[1].source_guard"},
       {{.entries = {}, .flood_ports = {1, 4}}, "flood_ports[1]"},
+      {{.entries = {}, .flood_ports = {}, .groups = {{kGroup, {}}, {Mac(5), {1}}}},
+       "groups[1].mac: is no group"},
+      {{.entries = {}, .flood_ports = {}, .groups = {{roce::kLldpMac, {1}}}}, "groups[0].mac: is reserved"},
+      {{.entries = {}, .flood_ports = {}, .groups = {{roce::kHelloMac, {1}}}}, "groups[0].mac: is reserved"},
+      {{.entries = {}, .flood_ports = {}, .groups = {{kBroadcast, {1}}}}, "groups[0].mac: is everybody's"},
+      {{.entries = {}, .flood_ports = {}, .groups = {{kGroup, {1}}, {kGroup, {2}}}},
+       "groups[1].mac: is there twice"},
+      {{.entries = {}, .flood_ports = {}, .groups = {{kGroup, {1, 4}}}}, "groups[0].ports[1]: no such port"},
+      {{.entries = {}, .flood_ports = {}, .groups = {{kGroup, {1, 2, 1}}}},
+       "groups[0].ports[2]: is there twice"},
   };
   for (const auto& [table, field] : bad) {
     const Status status = forwarding_.SetTable(table);

@@ -250,10 +250,47 @@ TEST_F(SuperFrameSwitchTest, WhatIsForOthersLeavesWholeByAPortThatCarriesThem) {
   EXPECT_EQ(switch_.port_counters()[1].tx_bytes - before[1].tx_bytes, whole.size());
 }
 
-TEST_F(SuperFrameSwitchTest, WhatIsCutShortOrHasNoPortOfItsOwnGoesPacketByPacket) {
+// A flooded one, or a multicast group's.
+TEST_F(SuperFrameSwitchTest, WhatIsForSeveralLeavesWholeByEachPortThatCarriesThem) {
+  const std::vector<SwitchPortCounters> before = switch_.port_counters();
+  sink_.carriers = {2};
+  const Bytes whole = Data(0, 5, HostMac(1));
+  Receive(0, whole);
+  std::vector<Bytes> cut;
+  for (const Sent& sent : sink_.sent) {
+    if (sent.port == 2) {
+      EXPECT_EQ(sent.frame, whole);
+    } else {
+      EXPECT_EQ(sent.port, 1);
+      cut.push_back(sent.frame);
+    }
+  }
+  ASSERT_EQ(cut.size(), kPackets);
+  EXPECT_EQ(sink_.sent.size(), kPackets + 1);
+  for (uint32_t k = 0; k < kPackets; ++k) {
+    roce::FrameAddress address;
+    roce::Packet packet;
+    ASSERT_EQ(roce::ParseFrame(cut[k], &address, &packet), roce::ParseResult::kOk);
+    EXPECT_EQ(packet.bth.psn, Psn(1 + k));
+  }
+  // It counts as its packets.
+  EXPECT_EQ(switch_.counters().forwarded_frames, kPackets);
+  EXPECT_EQ(switch_.counters().flooded_frames, kPackets);
+  EXPECT_EQ(switch_.port_counters()[0].rx_frames - before[0].rx_frames, kPackets);
+  for (const PortId port : {PortId{1}, PortId{2}})
+    EXPECT_EQ(switch_.port_counters()[port].tx_frames - before[port].tx_frames, kPackets);
+
+  const roce::MacAddress group = {0x01, 0x00, 0x5e, 0x40, 0x00, 0x01};
+  ASSERT_TRUE(switch_.forwarding()
+                  .SetTable({.entries = {}, .flood_ports = {0, 1, 2}, .groups = {{group, {0, 2}}}})
+                  .ok());
+  Receive(0, Data(0, 5, group));
+  ASSERT_EQ(sink_.sent.size(), 1u) << "not by port 1";
+  EXPECT_EQ(sink_.sent[0].port, 2);
+}
+
+TEST_F(SuperFrameSwitchTest, WhatIsCutShortOrHasNoPortGoesPacketByPacket) {
   sink_.carriers = {0, 1, 2};
-  Receive(0, Data(0, 5, HostMac(1)));
-  EXPECT_EQ(sink_.sent.size(), 2 * kPackets) << "flooded by two ports";
   LearnHost1();
   Bytes cut = Data(0, 5, HostMac(1));
   cut.resize(cut.size() - 1);

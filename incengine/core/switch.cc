@@ -137,8 +137,8 @@ void Switch::OnSuperFrame(Nanos now, PortId port, std::span<const uint8_t> frame
 void Switch::OnBorneSuperFrame(Nanos now, PortId port, const roce::SuperFrameView& frame, FrameSink& sink) {
   CountFrame(port, frame.packets(), frame.bytes().size());
   const auto ethernet = roce::EthernetView::Of(frame.bytes());
-  const bool guarded = ethernet->src() == config_.mac ||
-                       !BearsSourceOf(forwarding_.GuardedHost(port), *ethernet);
+  const bool guarded =
+      ethernet->src() == config_.mac || !BearsSourceOf(forwarding_.GuardedHost(port), *ethernet);
   for (size_t k = 0; k < frame.packets(); ++k) {
     roce::FrameAddress address;
     roce::Packet packet;
@@ -314,19 +314,30 @@ void Switch::Forward(Nanos now, PortId port, std::span<const uint8_t> frame, Fra
   for (const PortId out : ports) Send(out, frame, sink);
 }
 
-// False, and nothing is done or counted, of one that is not to leave as it is by one port: whatever its
-// packets meet with, they meet with one by one.
+// By each port whole that carries it, and packet by packet by the others. False, and nothing is done or
+// counted, of one that is to leave by none: whatever its packets meet with, they meet with one by one.
 bool Switch::ForwardWhole(Nanos now, PortId port, const roce::SuperFrameView& frame, FrameSink& sink) {
   const auto ethernet = roce::EthernetView::Of(frame.bytes());
   if (ethernet->src() == config_.mac || !BearsSourceOf(forwarding_.GuardedHost(port), *ethernet))
     return false;
   ForwardDrop drop = ForwardDrop::kCount;
   const auto ports = forwarding_.Route(now, port, ethernet->src(), ethernet->dst(), &drop);
-  if (ports.size() != 1 || !sink.SendSuperFrame(ports.front(), frame)) return false;
+  if (ports.empty()) return false;
   CountFrame(port, frame.packets(), frame.bytes().size());
   counters_.forwarded_frames += frame.packets();
-  port_counters_[ports.front()].tx_frames += frame.packets();
-  port_counters_[ports.front()].tx_bytes += frame.bytes().size();
+  if (ports.size() > 1) counters_.flooded_frames += frame.packets();
+  for (const PortId out : ports) {
+    if (sink.SendSuperFrame(out, frame)) {
+      port_counters_[out].tx_frames += frame.packets();
+      port_counters_[out].tx_bytes += frame.bytes().size();
+      continue;
+    }
+    for (size_t k = 0; k < frame.packets(); ++k) {
+      const size_t bytes = frame.Write(k, cut_);
+      bytes > 0 ? Send(out, std::span(cut_).first(bytes), sink) : CountBad(roce::ParseResult::kTruncated);
+    }
+  }
+  if (roce::IsGroup(ethernet->dst())) PutRight(port, ethernet->src(), sink);
   return true;
 }
 

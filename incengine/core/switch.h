@@ -122,8 +122,8 @@ class Switch {
 
   void OnFrame(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink);
   // A super-frame (roce/super_frame.h) whose packets but the last have segment_bytes. Its packets are taken
-  // as if each had come in a frame of its own; those that are not for the switch itself leave together where
-  // they leave by one port that carries super-frames, else in frames of their own.
+  // as if each had come in a frame of its own; those that are not for the switch itself leave together by
+  // each port that carries super-frames, else in frames of their own.
   void OnSuperFrame(Nanos now, PortId port, std::span<const uint8_t> frame, size_t segment_bytes,
                     FrameSink& sink);
   void OnTimer(Nanos now, TimerId id, FrameSink& sink);

@@ -87,6 +87,7 @@ proto::EngineInfo SwitchControl::Describe() const {
   }
   capability.set_turns(abilities.turns);
   capability.set_blocks(true);
+  capability.set_group_ports(true);
   capability.set_max_path_mtu(switch_.config().max_payload);
   capability.set_max_children(engine::kMaxChildren);
   const engine::Arena& arena = switch_.engine().arena();
@@ -245,8 +246,9 @@ StatusOr<proto::SetForwardingReply> SwitchControl::SetForwarding(const proto::Se
   const auto table = FromProto(request.table(), ports_);
   if (!table.ok()) return table.status();
   if (const Status status = switch_.forwarding().SetTable(*table); !status.ok()) return status;
-  spdlog::info("forwarding: {}, {}", Counted(table->entries.size(), "entry", "entries"),
-               Counted(table->flood_ports.size(), "flood port"));
+  spdlog::info("forwarding: {}, {}, {}", Counted(table->entries.size(), "entry", "entries"),
+               Counted(table->flood_ports.size(), "flood port"),
+               Counted(table->groups.size(), "multicast group"));
   return proto::SetForwardingReply();
 }
 

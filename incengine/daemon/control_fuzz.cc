@@ -209,6 +209,9 @@ class Trial {
       entry.set_ip(0x0a000001u + i);
       entry.set_port(kPorts[i]);
       request.mutable_table()->add_flood_ports(kPorts[i]);
+      proto::GroupPorts& group = *request.mutable_table()->add_groups();
+      group.set_mac(std::string("\x01\x00\x5e\x40\x00", 5) + static_cast<char>(i));
+      group.add_ports(kPorts[i]);
     }
     return request;
   }

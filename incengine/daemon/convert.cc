@@ -138,6 +138,18 @@ StatusOr<engine::ForwardingTable> FromProto(const proto::ForwardingTable& messag
     if (!port.ok()) return port.status();
     table.flood_ports.push_back(*port);
   }
+  for (int i = 0; i < message.groups_size(); ++i) {
+    const std::string field = fmt::format("groups[{}]", i);
+    const auto mac = MacFromBytes(message.groups(i).mac(), field + ".mac");
+    if (!mac.ok()) return mac.status();
+    engine::GroupPorts& group = table.groups.emplace_back(engine::GroupPorts{.mac = *mac, .ports = {}});
+    for (int p = 0; p < message.groups(i).ports_size(); ++p) {
+      const auto port =
+          PortFromName(message.groups(i).ports(p), ports, fmt::format("{}.ports[{}]", field, p));
+      if (!port.ok()) return port.status();
+      group.ports.push_back(*port);
+    }
+  }
   return table;
 }
 
@@ -214,6 +226,11 @@ proto::ForwardingTable ToProto(const engine::ForwardingTable& table, const PortN
     out.set_source_guard(entry.source_guard);
   }
   for (const PortId port : table.flood_ports) message.add_flood_ports(PortName(port, ports));
+  for (const engine::GroupPorts& group : table.groups) {
+    proto::GroupPorts& out = *message.add_groups();
+    out.set_mac(MacBytes(group.mac));
+    for (const PortId port : group.ports) out.add_ports(PortName(port, ports));
+  }
   return message;
 }
 

@@ -290,13 +290,28 @@ TEST_F(DaemonTest, SetsAndDumpsForwarding) {
   entry.set_port("p1");
   entry.set_source_guard(true);
   request.mutable_table()->add_flood_ports("p0");
+  proto::GroupPorts& group = *request.mutable_table()->add_groups();
+  group.set_mac(std::string("\1\0\x5e\x40\0\1", 6));
+  group.add_ports("p0");
+  group.add_ports("p1");
   ASSERT_TRUE(Call(&Stub::SetForwarding, request, &reply).ok());
   EXPECT_EQ(Dump().forwarding().SerializeAsString(), request.table().SerializeAsString());
 
-  request.mutable_table()->add_flood_ports("p7");
-  const grpc::Status status = Call(&Stub::SetForwarding, request, &reply);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_THAT(status.error_message(), HasSubstr("flood_ports[1]"));
+  EXPECT_TRUE(Dump().info().capability().group_ports());
+
+  const auto refusal = [&](const std::function<void(proto::ForwardingTable*)>& spoil) {
+    proto::SetForwardingRequest bad = request;
+    spoil(bad.mutable_table());
+    const grpc::Status status = Call(&Stub::SetForwarding, bad, &reply);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    return status.error_message();
+  };
+  EXPECT_THAT(refusal([](auto* table) { table->add_flood_ports("p7"); }), HasSubstr("flood_ports[1]"));
+  EXPECT_THAT(refusal([](auto* table) { table->mutable_groups(0)->add_ports("p7"); }),
+              HasSubstr("groups[0].ports[2]: this switch has no port \"p7\""));
+  EXPECT_THAT(refusal([](auto* table) { table->mutable_groups(0)->add_ports("p1"); }),
+              HasSubstr("groups[0].ports[2]: is there twice"));
+  EXPECT_THAT(refusal([](auto* table) { table->add_groups(); }), HasSubstr("groups[1].mac: has 0 bytes"));
   EXPECT_EQ(Dump().forwarding().flood_ports_size(), 1);  // as before
 }
 

@@ -47,6 +47,8 @@ constexpr EventRow kEvents[] = {
     {"group", "calls that need ", "", "group_lacks"},
     {"group", "shares memory", "", "group_shares"},
     {"group", "single frames", "", "group_single_frames"},
+    {"group", "multicast to ", "", "group_multicast"},
+    {"group", "no multicast: ", "", "group_no_multicast"},
     {"group", "", " refuses all that comes from ", "group_refused"},
     {"network", "link between ", " is ", "link"},
     {"network", "link between ", " has a carrier", "link"},

@@ -323,7 +323,8 @@ std::string RenderTables(const proto::DumpReply& reply) {
                        entry.source_guard() ? "guarded" : "-"});
   }
   out += RenderPorts(info) + "forwarding\n" + Table(entries, "  ");
-  out += fmt::format("  flood: {}\n", fmt::join(reply.forwarding().flood_ports(), " "));
+  out += fmt::format("  flood: {}\n", fmt::join(reply.forwarding().flood_ports(), " ")) +
+         GroupPortLines(reply.forwarding());
   out += fmt::format("groups: {}\n", reply.groups_size());
   for (const proto::GroupDump& group : reply.groups()) out += RenderGroupDump(group);
   return out + "counters\n" + CounterLines(reply.counters(), "  ");
@@ -367,7 +368,7 @@ std::string RenderGroup(const proto::GroupState& group) {
     out += fmt::format("quantise    float32 times {}, summed as int32 that stays at its limits\n",
                        group.quantise());
   if (group.max_bytes() != 0) out += fmt::format("for         calls of up to {} bytes\n", group.max_bytes());
-  out += Lacks(group);
+  out += Lacks(group) + MulticastLine(group);
   out += fmt::format("ranks       {} of {} joined\n", group.joined_ranks_size(), group.world_size());
   out += fmt::format("path MTU    {}\n", chosen(group.path_mtu(), " bytes"));
   if (!by_hosts) {

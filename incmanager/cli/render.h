@@ -20,6 +20,12 @@ std::string RenderGroup(const proto::GroupState& group);
 
 // How a group is placed and whose it is: lines of RenderGroup. Nothing of an earlier manager.
 std::string PolicyLines(const proto::GroupState& group);
+// The address of its multicast group, or why it has none: a line of RenderGroup. Nothing where nobody asks for it.
+std::string MulticastLine(const proto::GroupState& group);
+// Of RenderTables: multicast groups of ours and their ports, a line each.
+std::string GroupPortLines(const proto::ForwardingTable& table);
+// Of RenderExplanation: whether the group could have multicast. Nothing of an earlier manager.
+std::string MulticastOutcome(const proto::ExplainReply& reply);
 std::string RenderTenants(const proto::TenantsReply& reply);
 
 // "no tree": what kind of error it is.

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "incmanager/policies/flooding.h"
+
 namespace epic::manager {
 namespace {
 
@@ -14,7 +16,8 @@ bool Contains(const std::vector<std::string>& ports, const std::string& port) {
   return std::ranges::find(ports, port) != ports.end();
 }
 
-// Whether a table has no ways but wanted ones.
+// Whether a table has no ways but wanted ones. Ports of multicast groups are flood ports: what goes by them
+// ends if what is flooded does.
 bool IsPart(const Forwarding& table, const Forwarding& wanted) {
   for (NodeId target = 0; target < table.hop_to.size(); ++target) {
     if (table.hop_to[target] != kNoHop && table.hop_to[target] != wanted.HopTo(target)) return false;
@@ -125,6 +128,7 @@ Forwarding TableUpdate::Withdrawn(NodeId node) {
   }
   std::erase_if(table.flood_ports,
                 [&](const std::string& port) { return !Contains(want_[node].flood_ports, port); });
+  KeepWithinFloodPorts(&table);
   return table;
 }
 
@@ -218,7 +222,10 @@ void TableUpdate::ChooseTarget() {
     }
   }
   if (FloodsEnd()) return;
-  for (const NodeId node : Known()) target_[node].flood_ports = switches_[node].has.flood_ports;
+  for (const NodeId node : Known()) {
+    target_[node].flood_ports = switches_[node].has.flood_ports;
+    KeepWithinFloodPorts(&target_[node]);
+  }
 }
 
 void TableUpdate::Send(Nanos now, NodeId node, Forwarding table, std::vector<Order>* orders) {

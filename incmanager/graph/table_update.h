@@ -6,8 +6,9 @@
 //   draining     if flood ports were withdrawn: frames that were flooded before arrive
 //   setting      each switch gets what is wanted
 //
-// So all tables in the network are, at any moment, parts of one set of ways that ends everywhere. A switch
-// that does not answer holds the others up for kPatience. After that they get what ends together with
+// So all tables in the network are, at any moment, parts of one set of ways that ends everywhere. Ports of
+// multicast groups go with the flood ports, which they are; groups that come and go withdraw nothing. A
+// switch that does not answer holds the others up for kPatience. After that they get what ends together with
 // whatever it may have, too, and it is withdrawn from when it answers again.
 #pragma once
 

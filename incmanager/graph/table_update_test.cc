@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <random>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "base/seeds_testing.h"
 #include "incmanager/policies/flooding.h"
+#include "incmanager/policies/group_ports.h"
 #include "incmanager/topology_testing.h"
 
 namespace epic::manager {
@@ -22,6 +24,7 @@ class Network {
 
   void Want() {
     tables = ComputeForwarding(topology, {.tables = tables.empty() ? nullptr : &tables, .ways = {}});
+    FloodTree(topology, tables).SetGroupPorts(groups, &tables);
     update.Want(tables);
   }
   void Ready(NodeId node, bool empty) {
@@ -56,13 +59,15 @@ class Network {
     }
   }
 
-  // Of a frame between any two nodes, and of one that any host floods: it ends, and nobody sees it twice.
+  // Of a frame between any two nodes, and of one that any host floods or sends to a group: it ends, and
+  // nobody sees it twice.
   void CheckThatAllEnds() const {
     for (NodeId target = 0; target < topology.nodes.size(); ++target) {
       for (const NodeId from : topology.switches) CheckWay(from, target);
     }
     for (NodeId host = 0; host < topology.nodes.size(); ++host) {
-      if (!topology.IsSwitch(host)) CheckFlood(host);
+      if (topology.IsSwitch(host)) continue;
+      for (uint8_t group = 0; group <= kGroups; ++group) CheckFlood(host, {1, 0, 0x5e, 0, 0, group});
     }
   }
   void CheckWay(NodeId from, NodeId target) const {
@@ -75,24 +80,29 @@ class Network {
       at = topology.nodes[at].hops[hop].peer;
     }
   }
-  void CheckFlood(NodeId host) const {
+  void CheckFlood(NodeId host, const Mac& to) const {
     std::vector<int> seen(topology.nodes.size());
     std::deque<LinkEnd> arrived{topology.Across(topology.AttachedEnd(host))};
     for (; !arrived.empty(); arrived.pop_front()) {
       const LinkEnd in = arrived.front();
-      // A switch drops what comes in by a port that does not flood.
-      if (topology.IsSwitch(in.node) && (!engines[in.node].runs || !Floods(in))) continue;
+      // A switch drops what comes in by a port that does not flood, nor is the group's.
+      if (topology.IsSwitch(in.node) && (!engines[in.node].runs || (!Floods(in) && !Floods(in, to))))
+        continue;
       ASSERT_EQ(++seen[in.node], 1) << topology.nodes[in.node].name << " sees a frame of "
                                     << topology.nodes[host].name << " twice";
       if (!topology.IsSwitch(in.node)) continue;
       for (uint32_t hop = 0; hop < topology.nodes[in.node].hops.size(); ++hop) {
         // A link that is down may be up again by now.
-        if (hop != in.hop && Floods({in.node, hop})) arrived.push_back(topology.Across({in.node, hop}));
+        if (hop != in.hop && Floods({in.node, hop}, to)) arrived.push_back(topology.Across({in.node, hop}));
       }
     }
   }
-  bool Floods(LinkEnd end) const {
-    const std::vector<std::string>& ports = engines[end.node].table.flood_ports;
+  // to: a group, if it has ports there.
+  bool Floods(LinkEnd end, const Mac& to = {}) const {
+    const Forwarding& table = engines[end.node].table;
+    const auto group = table.group_ports.find(to);
+    const std::vector<std::string>& ports =
+        group == table.group_ports.end() ? table.flood_ports : group->second;
     return std::ranges::find(ports, topology.nodes[end.node].hops[end.hop].port) != ports.end();
   }
 
@@ -106,6 +116,8 @@ class Network {
   TableUpdate update;
   std::vector<Engine> engines;
   std::vector<Forwarding> tables;
+  static constexpr uint8_t kGroups = 2;  // at most; their MACs end with their number
+  std::vector<MulticastMembers> groups;
   Nanos now = kSecond;
   int sent = 0;
 };
@@ -257,8 +269,60 @@ testing::TopologyBuilder RandomNetwork(std::mt19937* random) {
   return builder;
 }
 
-// Links go and come, engines stop and start, agents come and go, orders get lost or are obeyed late, in any
-// order: at every moment every frame ends.
+std::vector<MulticastMembers> RandomGroups(const Topology& topology, std::mt19937* random) {
+  std::vector<MulticastMembers> groups;
+  const size_t switches = topology.switches.size();
+  for (uint8_t group = 0; group < (*random)() % (Network::kGroups + 1); ++group) {
+    groups.push_back({{1, 0, 0x5e, 0, 0, group}, {}});
+    for (size_t rank = 0; rank < 1 + (*random)() % 4; ++rank)
+      groups.back().hosts.push_back(
+          static_cast<NodeId>(switches + (*random)() % (topology.nodes.size() - switches)));
+  }
+  return groups;
+}
+
+// A group that comes or goes is what flooding is anyway, at each step: nobody waits for anybody.
+TEST(TableUpdate, AGroupsPortsAreSetAtOnceAndWithdrawnWithTheFloodPorts) {
+  Network network = Started(testing::TwoSpines());
+  const NodeId leaf1 = *network.topology.FindNode("leaf1");
+  network.groups = {{{1, 0, 0x5e, 0, 0, 0}, {}}};
+  for (const char* host : {"h0", "h2"}) network.groups[0].hosts.push_back(*network.topology.FindNode(host));
+  const std::vector<Forwarding> before = network.tables;
+  network.Want();
+  network.Take(network.now);
+  for (const NodeId node : network.topology.switches) {
+    EXPECT_EQ(network.engines[node].order.has_value(), !network.tables[node].group_ports.empty());
+    if (network.engines[node].order) {
+      EXPECT_EQ(*network.engines[node].order, network.tables[node]);
+    }
+  }
+  ASSERT_TRUE(network.engines[leaf1].order);
+  network.Settle();
+
+  // The link of the tree between the two leaves goes.
+  for (uint32_t hop = 0; hop < 2; ++hop) {
+    const std::string& port = network.topology.nodes[leaf1].hops[hop].port;
+    if (std::ranges::count(network.tables[leaf1].group_ports.begin()->second, port) != 0)
+      SetState(&network.topology, {leaf1, hop}, LinkState::kDown);
+  }
+  network.Want();
+  network.Take(network.now);
+  ASSERT_TRUE(network.engines[leaf1].order);
+  const Forwarding& withdrawn = *network.engines[leaf1].order;
+  EXPECT_EQ(withdrawn.group_ports.begin()->second.size(), 1u) << "that to the host";
+  EXPECT_NE(withdrawn.group_ports, network.tables[leaf1].group_ports);
+  network.Settle();
+  EXPECT_EQ(network.engines[leaf1].table, network.tables[leaf1]);
+
+  network.groups.clear();
+  network.Want();
+  network.Settle();
+  for (const NodeId node : network.topology.switches)
+    EXPECT_TRUE(network.engines[node].table.group_ports.empty());
+}
+
+// Links go and come, groups do, engines stop and start, agents come and go, orders get lost or are obeyed
+// late, in any order: at every moment every frame ends.
 void RunTrial(uint32_t seed) {
   SCOPED_TRACE(fmt::format("replay: EPIC_SEED={} with this test as --gtest_filter", seed));
   std::mt19937 random(seed);
@@ -266,7 +330,11 @@ void RunTrial(uint32_t seed) {
   const Topology& topology = network.topology;
   for (int step = 0; step < 150; ++step) {
     const NodeId node = topology.switches[random() % topology.switches.size()];
-    switch (random() % 10) {
+    switch (random() % 11) {
+      case 10:
+        network.groups = RandomGroups(topology, &random);
+        network.Want();
+        break;
       case 0: {
         const LinkEnd end{node, static_cast<uint32_t>(random() % topology.nodes[node].hops.size())};
         if (!topology.IsSwitch(topology.Across(end).node)) break;

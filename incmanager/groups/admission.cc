@@ -71,6 +71,12 @@ Failure WrongScale(float scale, Asker rank = {}) {
                  rank);
 }
 
+Failure WrongDatagramQpn(const JoinRequest& join) {
+  if (join.datagram_qpn == 0) return {};
+  const std::string wrong = WrongQpn(join.datagram_qpn);
+  return WrongText(wrong.empty() ? "" : fmt::format("datagram_{} (rank {})", wrong, join.rank), join.rank);
+}
+
 Failure WrongMtu(const std::string& field, uint32_t bytes) {
   return IsPathMtu(bytes) ? Failure{}
                           : Invalid(fmt::format("{}: {} is not {}", field, bytes, kPathMtusInWords));
@@ -229,11 +235,11 @@ Failure Admission::RefusesGroup(const GroupSpec& spec) const {
 // What is wrong in any group.
 Failure Admission::WrongJoin(const JoinRequest& join) const {
   const Asker rank = join.rank;
-  Failure wrong =
-      FirstOf({WrongName("group:", join.group), WrongSize(join.world_size, rank),
-               WrongText(WrongRank(join.rank, join.world_size), rank), WrongText(WrongQpn(join.qpn)),
-               WrongMtu("max_path_mtu", join.max_path_mtu), WrongMode(join.mode, rank),
-               WrongPath(join.path, rank), WrongScale(join.scale, rank), WrongText(join.wrong, rank)});
+  Failure wrong = FirstOf(
+      {WrongName("group:", join.group), WrongSize(join.world_size, rank),
+       WrongText(WrongRank(join.rank, join.world_size), rank), WrongText(WrongQpn(join.qpn)),
+       WrongMtu("max_path_mtu", join.max_path_mtu), WrongMode(join.mode, rank), WrongPath(join.path, rank),
+       WrongScale(join.scale, rank), WrongDatagramQpn(join), WrongText(join.wrong, rank)});
   if (!wrong.ok() || topology_->FindHostByAddress(join.ip)) return wrong;
   return RankFailure(ErrorCode::kNotFound, join.rank,
                      fmt::format("ip: the topology {} has no host with the address {} (rank {}, {})",
@@ -251,10 +257,15 @@ Failure Admission::HeldAlready(const Group& group, const JoinRequest& join) cons
                                    holder->second.join.pid));
   }
   for (const auto& [rank, member] : group.members) {
-    if (member.join.ip != join.ip || member.join.qpn != join.qpn) continue;
-    return Invalid(
-        fmt::format("qpn: {:#x} at {} is that of rank {} already", join.qpn, ToString(join.ip), rank),
-        join.rank);
+    if (member.join.ip != join.ip) continue;
+    const auto held = [&, holds = rank](const char* field, uint32_t qpn) {
+      return Invalid(
+          fmt::format("{}: {:#x} at {} is that of rank {} already", field, qpn, ToString(join.ip), holds),
+          join.rank);
+    };
+    if (member.join.qpn == join.qpn) return held("qpn", join.qpn);
+    if (join.datagram_qpn != 0 && member.join.datagram_qpn == join.datagram_qpn)
+      return held("datagram_qpn", join.datagram_qpn);
   }
   const NodeId host = *topology_->FindHostByAddress(join.ip);
   if (spec.hosts.empty() || topology_->FindHost(spec.hosts[join.rank]) == host) return {};

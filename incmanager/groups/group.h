@@ -7,12 +7,14 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/path_mtu.h"
 #include "base/types.h"
 #include "incmanager/failure.h"
 #include "incmanager/groups/health_watch.h"
+#include "incmanager/groups/multicast_pool.h"
 #include "incmanager/groups/plan.h"
 #include "incmanager/policies/load.h"
 #include "incmanager/policies/place.h"
@@ -32,6 +34,8 @@ struct GroupOptions {
   // than it saves.
   uint32_t inline_bytes = 2 * kMaxPathMtu - kControlBytes;
   std::optional<uint32_t> start_psn;  // for tests: of every endpoint; else random
+  // Of the addresses of multicast groups; nothing: no group has multicast.
+  std::optional<MulticastRange> multicast = MulticastRange{};
 };
 
 // A group that the operator asked for; see CreateGroupRequest in proto/manager.proto.
@@ -98,6 +102,7 @@ struct PeerEnd {
   uint32_t psn = 0;
   bool ready = false;
   bool super_frames = false;  // said to a rank: it may send them
+  bool fetches = false;       // of the ring by which lost datagrams are fetched, beside the other connection
 };
 
 struct Member {
@@ -109,7 +114,8 @@ struct Member {
   bool left = false;
   Failure refused;                    // with which it left
   std::optional<WindowInUse> window;  // once it has tried others
-  std::map<uint32_t, PeerEnd> ends;   // that it has said last, by the rank that they are for
+  // That it has said last, by the rank that they are for, and PeerEnd::fetches.
+  std::map<std::pair<uint32_t, bool>, PeerEnd> ends;
 };
 
 // One life of a group, from the first join to the removal of its contexts.
@@ -131,7 +137,9 @@ struct Group {
   std::string path_asked_by;             // of a path other than auto: "its operator" or "rank 2"
   std::string path_reason;               // as in JoinedReply
   bool hosts_reach = false;
-  bool hosts_connect = false;  // its footprint has the ways between its hosts
+  bool hosts_connect = false;               // its footprint has the ways between its hosts
+  std::optional<MulticastGroup> multicast;  // of its ranks, until its contexts are removed
+  Failure no_multicast;                     // why it has none, if some rank asks for it
   // Of a group that goes by the hosts since a switch refused its context: what was asked of the switches, and
   // those that have not removed it yet.
   GroupPlan refused;

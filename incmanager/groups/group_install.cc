@@ -182,7 +182,7 @@ void GroupLife::OnInstalled(Nanos now, NodeId node, uint64_t group_id, const Ins
   }
   load_.Apply(*group.allocation);
   group.installing.erase(node);
-  if (group.installing.empty()) Run(&group);
+  if (group.installing.empty()) Run(now, &group);
 }
 
 // No tree, or a switch that does not take its part of it: the group fails, or goes by the hosts. Then nothing
@@ -222,11 +222,12 @@ void GroupLife::GoByHosts(Nanos now, Group* group, const Failure& refused) {
                           .path_reason = group->path_reason,
                           .scale = group->spec.scale};
   group->plan.replies.assign(group->spec.world_size, reply);
-  Run(group);
+  Run(now, group);
 }
 
-void GroupLife::Run(Group* group) {
+void GroupLife::Run(Nanos now, Group* group) {
   group->phase = GroupPhase::kRunning;
+  GiveMulticast(now, group);
   const std::string running = fmt::format("group {}: running with {}", group->spec.name,
                                           Counted(group->spec.world_size, "rank", "ranks"));
   if (group->path_taken == Path::kHosts) {
@@ -238,7 +239,12 @@ void GroupLife::Run(Group* group) {
                              topology_->nodes[group->plan.contexts[0].node].name, group->path_mtu,
                              group->window.message_packets, group->window.window_messages));
   }
-  for (const auto& [rank, member] : group->members) world_->Send(member.session, group->plan.replies[rank]);
+  for (const auto& [rank, member] : group->members) {
+    JoinedReply reply = group->plan.replies[rank];
+    reply.multicast = group->multicast;
+    reply.no_multicast = group->no_multicast;
+    world_->Send(member.session, reply);
+  }
 }
 
 }  // namespace epic::manager

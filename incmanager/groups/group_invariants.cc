@@ -24,6 +24,10 @@ void CheckGroup(const Group& group) {
   EPIC_CHECK(group.removal_started ? !group.removing.empty() || !group.removing_refused.empty()
                                    : group.removing.empty());
   EPIC_CHECK(group.failure.ok() == (group.phase != GroupPhase::kFailed));
+  if (group.multicast) {
+    EPIC_CHECK(group.no_multicast.ok() && group.multicast->ends.size() == group.spec.world_size);
+    EPIC_CHECK(IsInUse(group.phase) || group.phase == GroupPhase::kFailed);
+  }
   switch (group.phase) {
     case GroupPhase::kReserved:
       EPIC_CHECK(false);  // of such there is a spec only
@@ -55,6 +59,7 @@ void GroupLife::CheckInvariants() const {
   Load load;
   size_t live = 0, sessions = 0;
   std::map<NodeId, size_t> qpns;
+  std::map<Mac, const Group*> multicast;
   for (const auto& [id, group] : groups_) {
     EPIC_CHECK(group.id == id && id < next_id_);
     CheckGroup(group);
@@ -69,6 +74,10 @@ void GroupLife::CheckInvariants() const {
       if (own != sessions_.end() && own->second == id && member.open) ++sessions;
     }
     if (group.allocation) load.Apply(*group.allocation);
+    if (group.multicast) {
+      EPIC_CHECK(addresses_.Uses(group.multicast->address));
+      EPIC_CHECK(multicast.emplace(MulticastMac(group.multicast->address), &group).second);
+    }
     for (const GroupPlan* const plan : {&group.plan, &group.refused}) {
       for (const ContextPlan& context : plan->contexts)
         qpns[context.node] += context.children.size() + (context.parent ? 1 : 0);
@@ -77,6 +86,11 @@ void GroupLife::CheckInvariants() const {
   EPIC_CHECK(live == live_.size() && sessions == sessions_.size());
   EPIC_CHECK(load == load_);
   for (const NodeId node : topology_->switches) EPIC_CHECK(qpns[node] == qpns_.InUse(node));
+  EPIC_CHECK(multicast.size() == addresses_.InUse());
+  for (const MulticastMembers& members : Multicasts()) {
+    const auto of = multicast.find(members.mac);
+    EPIC_CHECK(of != multicast.end() && IsInUse(of->second->phase) && live_.contains(of->second->spec.name));
+  }
   for (const auto& [name, lives] : generations_) EPIC_CHECK(reserved_.contains(name));
 }
 

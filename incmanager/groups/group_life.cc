@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/psn.h"
-
 namespace epic::manager {
 namespace {
 
@@ -39,22 +37,6 @@ Failure Gone(const Member& member, const std::string& why) {
                                  member.refused.message));
 }
 
-// What is wrong with what a rank says of its end; empty if nothing is.
-std::string WrongWith(const Group& group, const Member& member, const PeerEnd& end) {
-  if (group.path_taken != Path::kHosts && !group.hosts_reach)
-    return fmt::format("its hosts make no connections: {}", group.path_reason);
-  if (std::string wrong = WrongRank(end.rank, group.spec.world_size); !wrong.empty()) return wrong;
-  if (end.rank == member.join.rank) return fmt::format("rank: {} is its own", end.rank);
-  if (std::string wrong = WrongQpn(end.qpn); !wrong.empty()) return wrong;
-  if (end.psn > Psn::kMask) return fmt::format("psn: {:#x} is not below 2^24", end.psn);
-  const auto before = member.ends.find(end.rank);
-  if (before == member.ends.end()) return {};
-  if (before->second.ready) return fmt::format("ready: said already to rank {}", end.rank);
-  if (!end.ready || before->second.qpn != end.qpn || before->second.psn != end.psn)
-    return fmt::format("qpn: there is one for rank {} already", end.rank);
-  return {};
-}
-
 }  // namespace
 
 GroupLife::GroupLife(const Topology* topology, const SwitchTable* switches, GroupWorld* world,
@@ -66,6 +48,7 @@ GroupLife::GroupLife(const Topology* topology, const SwitchTable* switches, Grou
       forwarding_(ComputeForwarding(*topology)),
       random_(seed),
       qpns_(topology->nodes.size()),
+      addresses_(options_.multicast, seed),
       admission_(topology, &tenants_, options_.window_packets),
       placer_({*topology, *switches, forwarding_, load_, tenants_, options_}),
       // Ids must differ from those of a former manager, whose contexts may still be on switches.
@@ -193,42 +176,6 @@ void GroupLife::OnWindow(SessionId session, const WindowInUse& window) {
     member->window = window;
 }
 
-// With its hosts' first connection a group that goes through switches also hangs on what is between hosts.
-// Errors: those of WayOfHosts, of what has been lost since the group was placed.
-Failure GroupLife::CrossHostsWay(Group* group) const {
-  if (group->hosts_connect) return {};
-  auto found = placer_.WayOfHosts(*group, group->path_mtu);
-  if (!found.ok()) return found.failure();
-  Footprint& way = found->footprint;
-  group->footprint.switches.merge(way.switches);
-  group->footprint.links.merge(way.links);
-  group->footprint.ways_of_hosts = std::move(way.ways_of_hosts);
-  group->hosts_connect = true;
-  return {};
-}
-
-void GroupLife::OnPeer(Nanos now, SessionId session, const PeerEnd& end) {
-  const auto [group, member] = OfSession(session);
-  if (group == nullptr || member->left || !IsInUse(group->phase)) return;
-  const uint32_t rank = member->join.rank;
-  if (const std::string wrong = WrongWith(*group, *member, end); !wrong.empty()) {
-    return FailGroup(now, group,
-                     RankFailure(ErrorCode::kInvalidArgument, rank,
-                                 fmt::format("rank {} of group {} spoke of a connection that cannot be: {}",
-                                             rank, group->spec.name, wrong)));
-  }
-  if (const Failure no_way = CrossHostsWay(group); !no_way.ok()) return FailGroup(now, group, no_way);
-  member->ends[end.rank] = end;
-  const Member& peer = group->members.at(end.rank);
-  if (!peer.open || peer.left) return;
-  PeerEnd told = end;
-  told.rank = rank;
-  told.ip = member->join.ip;
-  told.super_frames = peer.join.super_frames && member->join.super_frames &&
-                      placer_.CarriesSuperFrames(peer.host, member->host);
-  world_->Send(peer.session, told);
-}
-
 void GroupLife::OnSessionClosed(Nanos now, SessionId session, const std::string& why) {
   const auto [group, member] = OfSession(session);
   if (group == nullptr) return;
@@ -291,6 +238,7 @@ void GroupLife::FailGroup(Nanos now, Group* group, const Failure& failure) {
   group->failure = failure;
   group->remove_at = now + options_.linger;
   live_.erase(group->spec.name);
+  if (group->multicast) ++multicast_changes_;
   bool open = false;
   for (const auto& [rank, member] : group->members) {
     if (!member.open) continue;
@@ -309,6 +257,7 @@ void GroupLife::StartRemoval(Nanos now, Group* group) {
   group->remove_at = kNever;
   if (group->removal_started) return;
   group->removal_started = true;
+  if (group->multicast) ++multicast_changes_;
   for (const ContextPlan& context : group->plan.contexts) group->removing.insert(context.node);
   for (const ContextPlan& context : group->plan.contexts)
     world_->Remove(context.node, group->id, group->generation);
@@ -329,6 +278,7 @@ void GroupLife::OnRemoved(Nanos now, NodeId node, uint64_t group_id) {
 void GroupLife::FinishIfRemoved(Nanos now, Group* group) {
   if (!group->removal_started || !group->removing.empty() || !group->removing_refused.empty()) return;
   GiveBack(now, group->plan, group);
+  if (group->multicast) addresses_.GiveBack(group->multicast->address, now);
   world_->Note(fmt::format("group {}: removed", group->spec.name));
   for (const auto& [rank, member] : group->members) {
     if (member.open && group->phase == GroupPhase::kLeaving) world_->Send(member.session, LeftNote{});

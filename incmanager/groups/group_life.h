@@ -16,6 +16,8 @@
 // - A group that installs waits for switches; one that runs has taken a path, and all ranks have replies.
 // - What groups have of links, switches and QPNs (load, qpns) is what is in their plans, until the last
 //   switch has removed its context.
+// - An address of the range for multicast is one group's, for as long, or nobody's. Switches have ports for
+//   it only while that group runs.
 #pragma once
 
 #include <cstdint>
@@ -37,10 +39,12 @@
 #include "incmanager/groups/group.h"
 #include "incmanager/groups/health_watch.h"
 #include "incmanager/groups/install_answer.h"
+#include "incmanager/groups/multicast_pool.h"
 #include "incmanager/groups/placer.h"
 #include "incmanager/groups/plan.h"
 #include "incmanager/groups/qpn_pool.h"
 #include "incmanager/groups/switch_table.h"
+#include "incmanager/policies/group_ports.h"
 #include "incmanager/policies/load.h"
 #include "incmanager/policies/tenants.h"
 
@@ -70,7 +74,7 @@ class GroupWorld {
 
 class GroupLife {
  public:
-  // topology, switches and world outlive it. seed: of PSNs and group ids.
+  // topology, switches and world outlive it. seed: of PSNs, Q_Keys, group ids, and the first address.
   GroupLife(const Topology* topology, const SwitchTable* switches, GroupWorld* world,
             const GroupOptions& options, uint64_t seed);
   GroupLife(const GroupLife&) = delete;
@@ -92,7 +96,8 @@ class GroupLife {
   void OnWindow(SessionId session, const WindowInUse& window);
   // Passed on to the rank that it is for, while both are in the group and it runs; else passed over. What no
   // rank may say (another rank than those of the group, a QPN or PSN that is none, a second queue pair for
-  // the same rank, readiness twice, connections in a group whose hosts make none) ends the group as an abort
+  // the same rank, readiness twice, connections in a group whose hosts make none, of the ring for lost
+  // datagrams one in a group without multicast or to a rank that is no neighbour) ends the group as an abort
   // does, with INVALID_ARGUMENT and who said it.
   void OnPeer(Nanos now, SessionId session, const PeerEnd& end);
   // why: for the other ranks.
@@ -115,6 +120,9 @@ class GroupLife {
   // After OnNetwork: groups that cross a link that is gone fail, and those whose tree edges have another way
   // now though nothing is broken on the one that they were told.
   void FailMoved(Nanos now);
+  // Groups that have multicast, while they run; and what counts up when these are others.
+  std::vector<MulticastMembers> Multicasts() const;
+  uint64_t multicast_changes() const { return multicast_changes_; }
   // A group that runs, or whose ranks leave; null if there is none. Valid until the next call that is not
   // const.
   const Group* FindRunning(uint64_t group_id, std::optional<uint32_t> generation = {}) const;
@@ -179,7 +187,9 @@ class GroupLife {
   void TellBlocks(Group* group);
   void RefuseNetwork(Nanos now, Group* group, const Failure& failure);
   void GoByHosts(Nanos now, Group* group, const Failure& refused);
-  void Run(Group* group);
+  void Run(Nanos now, Group* group);
+  // group_multicast.cc.
+  void GiveMulticast(Nanos now, Group* group);
 
   Failure CrossHostsWay(Group* group) const;
   // Those that have not failed and for which there is a reason. goes_round: by FailOrRefuse.
@@ -203,6 +213,8 @@ class GroupLife {
   uint64_t endings_ = 0;
   std::mt19937_64 random_;
   QpnPool qpns_;
+  MulticastPool addresses_;
+  uint64_t multicast_changes_ = 0;
   Load load_;
   Tenants tenants_;
   const Admission admission_;

@@ -72,6 +72,56 @@ TEST(GroupPeers, WhatCannotBeEndsTheGroupAndNamesWhoSaidIt) {
   EXPECT_THAT(failure({ready, ready}).message, HasSubstr("ready: said already to rank 2"));
 }
 
+// Four ranks by the hosts that have multicast.
+struct FetchRing : GroupWorldFixture {
+  explicit FetchRing(bool multicast) : GroupWorldFixture(testing::Star(4)) {
+    path = Path::kHosts;
+    for (uint32_t rank = 0; rank < 4; ++rank) {
+      JoinRequest join = Request("h" + std::to_string(rank), rank, 4);
+      join.datagram_qpn = multicast ? 0x31 : 0;
+      join.datagram_reach = DatagramReach::kRemote;
+      groups()->OnJoin(now, 100 + rank, join);
+    }
+    EXPECT_EQ(Phase(), "running");
+  }
+  // What the first rank is told when these are said by rank 1; ok if it is no failure.
+  Failure After(const std::vector<PeerEnd>& said) {
+    for (const PeerEnd& end : said) groups()->OnPeer(now, 101, end);
+    const auto* told = Last<Failure>(100);
+    return told == nullptr ? Failure{} : *told;
+  }
+};
+
+// Beside the other connection with the same rank, and to neighbours alone.
+TEST(GroupPeers, TheRingForLostDatagramsHasConnectionsOfItsOwn) {
+  const PeerEnd fetches{.rank = 2, .qpn = 0x77, .psn = 5, .fetches = true};
+  PeerEnd ready = fetches;
+  ready.ready = true;
+  PeerEnd other = fetches;
+  other.qpn = 0x78;
+  other.fetches = false;
+  FetchRing w(true);
+  EXPECT_TRUE(w.After({other, fetches, ready}).ok());
+  const auto* told = w.Last<PeerEnd>(102);
+  ASSERT_NE(told, nullptr);
+  EXPECT_TRUE(told->fetches && told->ready);
+  EXPECT_EQ(told->qpn, 0x77u);
+  EXPECT_EQ(told->rank, 1u);
+  ASSERT_GE(w.world.sent[102].size(), 3u);
+  EXPECT_FALSE(std::get<PeerEnd>(w.world.sent[102][w.world.sent[102].size() - 3]).fetches);
+  other.ready = true;
+  EXPECT_TRUE(w.After({other, {.rank = 0, .qpn = 0x79, .fetches = true}, {.rank = 3, .qpn = 0x80}}).ok());
+
+  EXPECT_THAT(FetchRing(true).After({fetches, fetches}).message,
+              HasSubstr("qpn: there is one for rank 2 already"));
+  EXPECT_THAT(FetchRing(true).After({ready, ready}).message, HasSubstr("ready: said already to rank 2"));
+  EXPECT_EQ(
+      FetchRing(true).After({{.rank = 3, .qpn = 1, .fetches = true}}).message,
+      "rank 1 of group g spoke of a connection that cannot be: fetches: rank 3 is no neighbour of rank 1 on "
+      "the ring");
+  EXPECT_THAT(FetchRing(false).After({fetches}).message, HasSubstr("fetches: the group has no multicast"));
+}
+
 TEST(GroupPeers, InAGroupWhoseHostsMakeNoConnectionsThereAreNone) {
   GroupWorldFixture w(testing::Star(3));
   w.path = Path::kNetwork;

@@ -365,6 +365,11 @@ Placement Placer::Explain(const GroupSpec& spec) const {
     out.switches = static_cast<uint32_t>(tree.inner.size());
     TellMemory(Offers(spec, network->modes), *network, &out.roots);
     out.mode = spec.mode;
+    group.path_taken = Path::kNetwork;
+    const auto connect = WayOfHosts(group, network->path_mtu);
+    group.hosts_reach = connect.ok() && (spec.path != Path::kNetwork || spec.policy == Policy::kTemporal);
+    group.path_reason = connect.ok() ? "path network is asked for" : connect.failure().message;
+    out.no_multicast = WhyNoMulticastAmong(group);
     return out;
   }
   const Failure refused = by_hosts ? Failure{} : network.failure();
@@ -375,6 +380,7 @@ Placement Placer::Explain(const GroupSpec& spec) const {
     out.failure = hosts.failure();
   } else {
     out.path = Path::kHosts;
+    out.no_multicast = WhyNoMulticastAmong(group);
     out.path_reason = by_hosts ? "asked for by its operator" : refused.Brief();
   }
   return out;

@@ -61,6 +61,7 @@ struct Placement {
   Mode mode = Mode::kUnspecified;
   Policy policy = Policy::kUnspecified;
   Failure failure;
+  std::string no_multicast;  // why its ranks could have no multicast if they asked for it; empty: they could
 };
 
 // What a Placer reads from.
@@ -103,6 +104,12 @@ class Placer {
   // those speak for themselves. On one and the same host nothing does.
   bool CarriesSuperFrames(NodeId from, NodeId to) const;
 
+  // Why a group that has taken a path, and of whose ranks some ask for it, can have no multicast: what a NIC
+  // does not receive, who does not ask, or what is between the hosts. kUnsupported naming rank or hosts.
+  Failure RefusesMulticast(const Group& group) const;
+  // Whether its hosts, each of one rank, and all links by which they are sent multicast take super-frames.
+  bool MulticastCarriesSuperFrames(const Group& group) const;
+
   // Of a group that has been placed: kLinkLost if a link that it crosses is gone, or if its tree edges have
   // another way now though nothing is broken on the one that they were told. What is broken may come back.
   Failure Moved(const Group& group) const;
@@ -112,6 +119,9 @@ class Placer {
   Placement Explain(const GroupSpec& spec) const;
 
  private:
+  bool LinkCarriesSuperFrames(LinkEnd link) const;
+  // As RefusesMulticast, of the hosts alone; in words.
+  std::string WhyNoMulticastAmong(const Group& group) const;
   std::vector<SwitchOffer> Offers(const GroupSpec& spec, const SwitchModes& modes) const;
   std::string LacksBlocks(NodeId node, Mode mode) const;
   Result<NetworkWay> WayByShortest(const Group& group, std::vector<SwitchOffer> offers,

@@ -80,10 +80,7 @@ std::string Placer::WhyNotByHosts(const Group& group) const {
   return way.ok() ? "" : way.failure().message;
 }
 
-bool Placer::CarriesSuperFrames(NodeId from, NodeId to) const {
-  if (from == to) return false;
-  Footprint way;
-  Cross(from_.topology, from_.tables, from_.topology.AttachedEnd(from), to, &way);
+bool Placer::LinkCarriesSuperFrames(LinkEnd link) const {
   const auto carries = [this](LinkEnd end) {
     const Hop& hop = from_.topology.nodes[end.node].hops[end.hop];
     if (hop.next_hop_mac) return false;
@@ -92,8 +89,14 @@ bool Placer::CarriesSuperFrames(NodeId from, NodeId to) const {
     const auto port = std::ranges::find(ports, hop.port, &PortState::name);
     return port != ports.end() && port->super_frames;
   };
-  return std::ranges::all_of(
-      way.links, [&](LinkEnd end) { return carries(end) && carries(from_.topology.Across(end)); });
+  return carries(link) && carries(from_.topology.Across(link));
+}
+
+bool Placer::CarriesSuperFrames(NodeId from, NodeId to) const {
+  if (from == to) return false;
+  Footprint way;
+  Cross(from_.topology, from_.tables, from_.topology.AttachedEnd(from), to, &way);
+  return std::ranges::all_of(way.links, [this](LinkEnd link) { return LinkCarriesSuperFrames(link); });
 }
 
 Failure Placer::Moved(const Group& group) const {

@@ -28,6 +28,9 @@ inline bool IsPath(Path path) { return path >= Path::kAuto && path <= Path::kHos
 // "auto", "network", "hosts".
 const char* Name(Path path);
 
+// Whose multicast datagrams reach a rank; the numbers are those of DatagramReach in proto/manager.proto.
+enum class DatagramReach : uint8_t { kNobodys = 0, kRemote = 1, kAll = 2 };
+
 // What a rank says when it joins; see Join in proto/manager.proto.
 struct JoinRequest {
   std::string group;
@@ -47,6 +50,8 @@ struct JoinRequest {
   Abilities needs;         // types alone
   float scale = 0;
   bool tells_calls = false;
+  uint32_t datagram_qpn = 0;  // 0: it does not ask for multicast
+  DatagramReach datagram_reach = DatagramReach::kNobodys;
   std::string wrong;
 };
 
@@ -54,6 +59,18 @@ struct JoinRequest {
 struct Lack {
   std::string what;   // "operation product"
   std::string where;  // one of those that lack it, "leaf1 (version 0.1.0)"
+};
+
+// The multicast group of a group's ranks; see MulticastGroup there.
+struct MulticastGroup {
+  struct End {
+    Ipv4 ip{};
+    uint32_t qpn = 0;
+  };
+  Ipv4 address{};
+  uint32_t qkey = 0;
+  std::vector<End> ends;  // by rank
+  bool super_frames = false;
 };
 
 // What it is told when the group runs; see Joined there.
@@ -79,6 +96,8 @@ struct JoinedReply {
   bool hosts_reach = false;                // by the network's path: calls may go by the hosts
   float scale = 0;                         // as in GroupSpec
   bool asks = false;                       // its memory in switches is in blocks: calls with data ask for it
+  std::optional<MulticastGroup> multicast;
+  Failure no_multicast;  // why none, if some rank asks for it
 };
 
 // One end of a tree edge as its switch sees it; see EndpointConfig in proto/switch.proto.

@@ -102,6 +102,14 @@ std::vector<LinkEnd> FloodedLinks(const Topology& topology, const std::vector<Fo
   return links;
 }
 
+void KeepWithinFloodPorts(Forwarding* table) {
+  for (auto& [mac, ports] : table->group_ports) {
+    std::erase_if(ports, [table](const std::string& port) {
+      return std::ranges::find(table->flood_ports, port) == table->flood_ports.end();
+    });
+  }
+}
+
 void SetFloodPorts(const Topology& topology, const std::vector<Forwarding>* former,
                    std::vector<Forwarding>* tables) {
   Spanner spanner(topology);

@@ -14,6 +14,10 @@ namespace epic::manager {
 void SetFloodPorts(const Topology& topology, const std::vector<Forwarding>* former,
                    std::vector<Forwarding>* tables);
 
+// Takes out of the ports of groups those that do not flood. A frame to a group, wherever all tables are so,
+// goes nowhere where a flooded one would not go.
+void KeepWithinFloodPorts(Forwarding* table);
+
 // Links whose both ends flood by these tables, by their lesser end: those over which a flooded frame goes on.
 std::vector<LinkEnd> FloodedLinks(const Topology& topology, const std::vector<Forwarding>& tables);
 

@@ -3,6 +3,7 @@
 // Pure functions.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,8 @@ struct Forwarding {
   // By destination NodeId: index into the switch's hops, or kNoHop for itself and what it cannot reach.
   std::vector<uint32_t> hop_to;
   std::vector<std::string> flood_ports;  // each once
+  // Of multicast groups of ours, by their MAC: flood ports, each once. All others are flooded.
+  std::map<Mac, std::vector<std::string>> group_ports;
 
   static constexpr uint32_t kNoHop = UINT32_MAX;
 

@@ -22,7 +22,8 @@ class Walker {
     if (walked_.contains({from, kNoNode}) && walked_.contains({first, to})) return std::nullopt;
     LinkEnd at = topology_.AttachedEnd(from);
     for (;;) {
-      if (const std::string why = BlocksHosts(at); !why.empty()) return Obstacle{from, to, why, kNoNode};
+      if (const std::string why = BlocksHosts(topology_, at); !why.empty())
+        return Obstacle{from, to, why, kNoNode};
       const LinkEnd there = topology_.Across(at);
       footprint_.links.insert(std::min(at, there));
       if (there.node == to) break;
@@ -45,21 +46,6 @@ class Walker {
   Footprint Take() { return std::move(footprint_); }
 
  private:
-  // Why the link lets no frames between hosts through; empty if it does.
-  std::string BlocksHosts(LinkEnd end) const {
-    const LinkEnd there = topology_.Across(end);
-    const Hop& here_hop = topology_.nodes[end.node].hops[end.hop];
-    const Hop& there_hop = topology_.nodes[there.node].hops[there.hop];
-    const auto names = [&] {
-      return fmt::format("{} and {}", topology_.nodes[end.node].name, topology_.nodes[there.node].name);
-    };
-    if (here_hop.next_hop_mac || there_hop.next_hop_mac)
-      return fmt::format("a router is between {}, which passes nothing for hosts", names());
-    if (here_hop.port_security)
-      return fmt::format("port security between {} passes their own addresses only", names());
-    return {};
-  }
-
   const Topology& topology_;
   const std::vector<Forwarding>& tables_;
   const std::vector<std::string>& stopped_;
@@ -69,6 +55,20 @@ class Walker {
 };
 
 }  // namespace
+
+std::string BlocksHosts(const Topology& topology, LinkEnd end) {
+  const LinkEnd there = topology.Across(end);
+  const Hop& here_hop = topology.nodes[end.node].hops[end.hop];
+  const Hop& there_hop = topology.nodes[there.node].hops[there.hop];
+  const auto names = [&] {
+    return fmt::format("{} and {}", topology.nodes[end.node].name, topology.nodes[there.node].name);
+  };
+  if (here_hop.next_hop_mac || there_hop.next_hop_mac)
+    return fmt::format("a router is between {}, which passes nothing for hosts", names());
+  if (here_hop.port_security)
+    return fmt::format("port security between {} passes their own addresses only", names());
+  return {};
+}
 
 void Cross(const Topology& topology, const std::vector<Forwarding>& tables, LinkEnd from, NodeId to,
            Footprint* footprint, NodeId as_far_as) {

@@ -35,6 +35,9 @@ struct Obstacle {
   NodeId culprit = kNoNode;  // a switch that is in the way; kNoNode if none is by itself
 };
 
+// Why the link lets no frames between hosts through that come from this end; empty if it does.
+std::string BlocksHosts(const Topology& topology, LinkEnd end);
+
 // What all hosts cross on their ways to all others, or the first two between whom there is no way: because of
 // a switch that does not forward, of a router, of port security, or since there is no link. That a link has
 // lost its carrier is not looked at here, as little as it is for trees: such a group ends by that verdict.

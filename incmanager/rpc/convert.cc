@@ -115,17 +115,11 @@ proto::Joined ToProto(const JoinedReply& reply) {
   out.set_path_reason(reply.path_reason);
   out.set_hosts_reach(reply.hosts_reach);
   out.set_quantise(reply.scale);
-  return out;
-}
-
-proto::PeerEnd ToProto(const PeerEnd& end) {
-  proto::PeerEnd out;
-  out.set_rank(end.rank);
-  out.set_ip(Raw(end.ip));
-  out.set_qpn(end.qpn);
-  out.set_psn(end.psn);
-  out.set_ready(end.ready);
-  out.set_super_frames(end.super_frames);
+  if (reply.multicast) *out.mutable_multicast() = ToProto(*reply.multicast);
+  if (!reply.no_multicast.ok()) {
+    out.set_multicast_reason(reply.no_multicast.message);
+    out.set_multicast_error(static_cast<proto::ErrorCode>(reply.no_multicast.code));
+  }
   return out;
 }
 
@@ -158,6 +152,8 @@ JoinRequest FromProto(const proto::Join& join) {
   out.max_bytes = join.max_bytes();
   out.scale = join.quantise();
   out.tells_calls = join.tells_calls();
+  out.datagram_qpn = join.datagram_qpn();
+  out.datagram_reach = FromProto(join.datagram_reach());
   AddNames("types", join.types(), AddTypes, &out.needs, &out.wrong);
   return out;
 }
@@ -182,17 +178,6 @@ GroupSpec FromProto(const proto::CreateGroupRequest& request) {
   AddNames("operations", request.operations(), AddOps, &out.needs, &out.wrong);
   AddPolicy(request, &out);
   return out;
-}
-
-WindowInUse FromProto(const proto::WindowInUse& window) {
-  return {.messages = window.messages(),
-          .ns_per_packet = window.ns_per_packet(),
-          .before_messages = window.before_messages(),
-          .before_ns_per_packet = window.before_ns_per_packet()};
-}
-
-PeerEnd FromProto(const proto::PeerEnd& end) {
-  return {.rank = end.rank(), .qpn = end.qpn(), .psn = end.psn(), .ready = end.ready()};
 }
 
 Failure RefusedOf(const proto::Leave& leave) {
@@ -266,6 +251,11 @@ proto::ForwardingTable ToProto(const Topology& topology, NodeId node, const Forw
                            topology.nodes[node].hops[hop].peer == target);
   }
   for (const std::string& port : forwarding.flood_ports) out.add_flood_ports(port);
+  for (const auto& [mac, ports] : forwarding.group_ports) {
+    proto::GroupPorts& group = *out.add_groups();
+    group.set_mac(Bytes(mac));
+    group.mutable_ports()->Add(ports.begin(), ports.end());
+  }
   return out;
 }
 
@@ -324,6 +314,8 @@ proto::GroupState ToProto(const Topology& topology, const Group& group) {
   out.set_path(static_cast<proto::Path>(group.spec.path));
   out.set_path_taken(static_cast<proto::Path>(group.path_taken));
   out.set_path_reason(group.path_reason);
+  if (group.multicast) out.set_multicast_address(Raw(group.multicast->address));
+  out.set_multicast_reason(group.no_multicast.message);
   if (!group.failure.ok()) *out.mutable_failure() = ToProto(group.failure);
   return out;
 }
@@ -354,6 +346,8 @@ proto::ExplainReply ToProto(const Topology& topology, const Placement& placement
   out.set_switches(placement.switches);
   out.set_policy(Name(placement.policy));
   out.set_mode(static_cast<proto::Mode>(placement.mode));
+  out.set_multicast(placement.failure.ok() && placement.no_multicast.empty());
+  out.set_multicast_reason(placement.no_multicast);
   if (!placement.failure.ok()) *out.mutable_failure() = ToProto(placement.failure);
   return out;
 }

@@ -22,11 +22,15 @@ InstallAnswer FromProto(const proto::InstallReply& reply);
 GroupSpec FromProto(const proto::CreateGroupRequest& request);
 WindowInUse FromProto(const proto::WindowInUse& window);
 PeerEnd FromProto(const proto::PeerEnd& end);
+// Of a reach that only a later version knows: nobody's.
+DatagramReach FromProto(proto::DatagramReach reach);
 // What a rank says that a switch refused its call with, if it leaves for that; else ok.
 Failure RefusedOf(const proto::Leave& leave);
 
 proto::Failure ToProto(const Failure& failure);
 proto::ServerMessage ToProto(const SessionEvent& event);
+proto::PeerEnd ToProto(const PeerEnd& end);
+proto::MulticastGroup ToProto(const MulticastGroup& group);
 proto::GroupConfig ToProto(const ContextPlan& context);
 proto::ForwardingTable ToProto(const Topology& topology, NodeId node, const Forwarding& forwarding);
 // What a switch is asked for to probe another one by the link at this port.

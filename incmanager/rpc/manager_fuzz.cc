@@ -66,6 +66,7 @@ class Trial : private ManagerWorld {
     const proto::ListGroupsReply left = state_.ListGroups();
     for (const proto::GroupState& group : left.groups()) EPIC_CHECK(group.state() == "reserved");
     for (const auto& model : switches_) EPIC_CHECK(model->engine().groups().empty());
+    for (const auto& [node, groups] : multicasts_) EPIC_CHECK(groups == 0);
   }
 
  private:
@@ -323,6 +324,7 @@ class Trial : private ManagerWorld {
   static Status Lost() { return MakeStatus(StatusCode::kUnavailable, "the agent does not answer"); }
 
   void SetForwarding(NodeId node, const proto::ForwardingTable& table) override {
+    multicasts_[node] = table.groups_size();
     calls_[node].push_back([this, node, table](bool carry_out, bool answer) {
       if (carry_out) EPIC_CHECK(switches_[node]->SetForwarding(table).ok());
       state_.OnForwardingSet(now_, node, answer ? absl::OkStatus() : Lost());
@@ -372,6 +374,7 @@ class Trial : private ManagerWorld {
   FuzzInput in_;
   const Topology& topology_ = TheTopology();
   Nanos now_ = kSecond;
+  std::map<NodeId, int> multicasts_;  // groups in the last table that each was sent
   std::vector<std::unique_ptr<testing::SwitchModel>> switches_;
   std::vector<std::deque<std::function<void(bool carry_out, bool answer)>>> calls_;  // by switch
   std::vector<std::deque<std::function<void(uint8_t what)>>> probes_;                // by witness

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "incmanager/graph/describe.h"
+#include "incmanager/policies/group_ports.h"
 #include "incmanager/rpc/convert.h"
 #include "incmanager/rpc/manager_state.h"
 #include "incmanager/text.h"
@@ -56,7 +57,12 @@ void ManagerState::FollowGraph(Nanos now) {
   const bool gathers = graph_.discovers() && now - *started_ < kGather;
   const bool changed =
       computed_version_ != graph_.version() || (detours_ && computed_endings_ != groups_.endings());
-  if (changed && !gathers && now - computed_at_ >= kPace) ComputeTables(now);
+  const bool regrouped = computed_multicasts_ != groups_.multicast_changes() && !update_.wanted().empty();
+  if (changed && !gathers && now - computed_at_ >= kPace) {
+    ComputeTables(now);
+  } else if (regrouped && now - grouped_at_ >= kPace) {
+    WantTables(now, update_.wanted());
+  }
   if (known_nodes_ != topology_.nodes.size()) {
     // Until then nobody reaches who is new.
     std::vector<Forwarding> tables = update_.wanted();
@@ -87,6 +93,13 @@ void ManagerState::ComputeTables(Nanos now) {
   groups_.OnNetwork(tables);
   groups_.FailMoved(now);
   known_nodes_ = topology_.nodes.size();
+  WantTables(now, std::move(tables));
+}
+
+void ManagerState::WantTables(Nanos now, std::vector<Forwarding> tables) {
+  grouped_at_ = now;
+  computed_multicasts_ = groups_.multicast_changes();
+  FloodTree(topology_, tables).SetGroupPorts(groups_.Multicasts(), &tables);
   update_.Want(std::move(tables));
 }
 

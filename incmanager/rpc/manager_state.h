@@ -115,6 +115,8 @@ class ManagerState : private GroupWorld {
   uint64_t EpochOf(NodeId node) const { return epoch_ + switches_.entry(node).successions; }
   void FollowGraph(Nanos now);
   void ComputeTables(Nanos now);
+  // Groups' ports in these, and what is wanted of switches.
+  void WantTables(Nanos now, std::vector<Forwarding> tables);
   void SendTables(Nanos now);
   // What an engine refuses for good: manager_refused.cc.
   void FollowRefused(Nanos now, NodeId node, const EngineReport& report);
@@ -165,6 +167,8 @@ class ManagerState : private GroupWorld {
   Nanos computed_at_ = 0;
   bool detours_ = false;           // ways stay that would be shorter
   uint64_t computed_endings_ = 0;  // of groups
+  Nanos grouped_at_ = 0;              // groups' ports were set in them
+  uint64_t computed_multicasts_ = 0;  // of groups, then
   std::optional<Nanos> started_;
   std::map<SessionId, JoinRequest> waiting_;  // ranks whose hosts are not heard yet
   HostSearch search_;                         // for these hosts

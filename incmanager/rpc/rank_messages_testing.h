@@ -52,6 +52,8 @@ inline proto::ClientMessage ValidMessage(const Topology& topology, uint8_t how, 
     join.set_host_name(fmt::format("h{}", rank));
     join.set_pid(1000);
     if ((how & 0x40) != 0) join.set_path(static_cast<proto::Path>(1 + (how >> 2) % 3));
+    if ((how & 0x20) != 0) join.set_datagram_qpn(0x200 + static_cast<uint32_t>(slot));
+    join.set_datagram_reach(proto::DATAGRAM_REACH_ALL);
   }
   return message;
 }
@@ -98,6 +100,11 @@ inline void CheckTold(const proto::ServerMessage& message, bool last) {
     EPIC_CHECK(by_hosts || joined.path() == proto::PATH_NETWORK);
     EPIC_CHECK(by_hosts == (joined.remote_qpn() == 0) && joined.path_mtu() != 0);
     EPIC_CHECK(joined.path_reason().empty() == (!by_hosts && joined.hosts_reach()));
+    EPIC_CHECK(joined.multicast_reason().empty() == (joined.multicast_error() == proto::ERROR_OK));
+    if (joined.has_multicast()) {
+      EPIC_CHECK(joined.multicast_reason().empty() && joined.multicast().address() >> 28 == 0xe);
+      EPIC_CHECK(joined.multicast().ends_size() >= 2 && joined.multicast().qkey() >> 30 == 0);
+    }
   }
   if (!message.has_failure()) return;
   const proto::Failure& failure = message.failure();

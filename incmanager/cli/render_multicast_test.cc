@@ -1,0 +1,52 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "incmanager/cli/render.h"
+
+namespace epic::manager {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(RenderMulticast, AGroupHasItsAddressOrWhyItHasNone) {
+  proto::GroupState group;
+  group.set_name("g");
+  group.set_state("running");
+  EXPECT_THAT(RenderGroup(group), Not(HasSubstr("multicast"))) << "nobody asks";
+  group.set_multicast_address(0xefc00307);
+  EXPECT_THAT(RenderGroup(group), HasSubstr("\nmulticast   239.192.3.7\n"));
+  group.set_multicast_address(0);
+  group.set_multicast_reason("the NIC of rank 1 on h1 receives no multicast");
+  EXPECT_THAT(RenderGroup(group),
+              HasSubstr("\nmulticast   none: the NIC of rank 1 on h1 receives no multicast\n"));
+}
+
+TEST(RenderMulticast, ASwitchHasThePortsOfGroups) {
+  proto::DumpReply reply;
+  reply.mutable_forwarding()->add_flood_ports("swp1");
+  EXPECT_THAT(RenderTables(reply), HasSubstr("  flood: swp1\ngroups: 0\n"));
+  proto::GroupPorts& group = *reply.mutable_forwarding()->add_groups();
+  group.set_mac(std::string("\1\0\x5e\x40\3\7", 6));
+  group.add_ports("swp1");
+  group.add_ports("swp3");
+  EXPECT_THAT(RenderTables(reply), HasSubstr("  flood: swp1\n  multicast 01:00:5e:40:03:07: swp1 swp3\n"));
+}
+
+TEST(RenderMulticast, AnExplanationSaysWhetherThereCouldBeOne) {
+  proto::ExplainReply reply;
+  reply.set_path(proto::PATH_HOSTS);
+  EXPECT_THAT(RenderExplanation(reply), Not(HasSubstr("multicast"))) << "an earlier manager";
+  reply.set_multicast(true);
+  EXPECT_THAT(RenderExplanation(reply),
+              EndsWith("\nmulticast: if all ranks ask for it, and their NICs receive it\n"));
+  reply.set_multicast(false);
+  reply.set_multicast_reason("a router is between h0 and h2");
+  EXPECT_THAT(RenderExplanation(reply), EndsWith("\nno multicast: a router is between h0 and h2\n"));
+}
+
+}  // namespace
+}  // namespace epic::manager

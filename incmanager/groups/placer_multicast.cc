@@ -1,0 +1,71 @@
+// Whether the ranks of a group can have multicast (docs/PROTOCOL-MULTICAST.md, section 6).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "incmanager/groups/placer.h"
+#include "incmanager/policies/group_ports.h"
+
+namespace epic::manager {
+namespace {
+
+Failure NoMulticast(uint32_t rank, std::string why) {
+  return RankFailure(ErrorCode::kUnsupported, rank, std::move(why));
+}
+
+}  // namespace
+
+std::string Placer::WhyNoMulticastAmong(const Group& group) const {
+  if (!from_.options.multicast) return "this manager gives out no addresses for it (serve --multicast none)";
+  // What is lost is fetched from rank to rank.
+  if (group.path_taken == Path::kNetwork && !group.hosts_reach)
+    return fmt::format("its hosts make no connections, by which what is lost is fetched: {}",
+                       group.path_reason);
+  const auto obstacle = FloodTree(from_.topology, from_.tables).FindObstacle(HostsOf(group));
+  if (!obstacle) return {};
+  return fmt::format("what {} sends by it does not reach {}: {}", from_.topology.nodes[obstacle->from].name,
+                     from_.topology.nodes[obstacle->to].name, obstacle->why);
+}
+
+Failure Placer::RefusesMulticast(const Group& group) const {
+  const auto on = [this](const Member& member) { return from_.topology.nodes[member.host].name; };
+  std::map<NodeId, std::vector<const Member*>> by_host;
+  for (const auto& [rank, member] : group.members) {
+    if (member.join.datagram_qpn == 0)
+      return NoMulticast(
+          rank, fmt::format("rank {} on {} does not ask for it, or its library is an earlier one", rank,
+                            on(member)));
+    if (member.join.datagram_reach == DatagramReach::kNobodys)
+      return NoMulticast(rank,
+                         fmt::format("the NIC of rank {} on {} receives no multicast", rank, on(member)));
+    by_host[member.host].push_back(&member);
+  }
+  for (const auto& [host, members] : by_host) {
+    if (members.size() == 1) continue;
+    for (const Member* const member : members) {
+      if (member->join.datagram_reach == DatagramReach::kAll) continue;
+      const Member* const other = members[member == members[0] ? 1 : 0];
+      return NoMulticast(
+          member->join.rank,
+          fmt::format("the NIC of rank {} on {} does not receive what rank {} on the same host sends by it",
+                      member->join.rank, on(*member), other->join.rank));
+    }
+  }
+  std::string why = WhyNoMulticastAmong(group);
+  return why.empty() ? Failure{} : Failure{ErrorCode::kUnsupported, std::move(why), -1, ""};
+}
+
+bool Placer::MulticastCarriesSuperFrames(const Group& group) const {
+  std::vector<NodeId> hosts = HostsOf(group);
+  const auto takes = [](const auto& member) { return member.second.join.super_frames; };
+  if (!std::ranges::all_of(group.members, takes)) return false;
+  const std::vector<LinkEnd> links = FloodTree(from_.topology, from_.tables).LinksAmong(hosts);
+  if (!std::ranges::all_of(links, [this](LinkEnd link) { return LinkCarriesSuperFrames(link); }))
+    return false;
+  // On one and the same host nothing does.
+  std::ranges::sort(hosts);
+  return std::ranges::adjacent_find(hosts) == hosts.end();
+}
+
+}  // namespace epic::manager

@@ -1,0 +1,52 @@
+// What ranks say while their group runs, and are told of each other.
+#include "incmanager/rpc/convert.h"
+
+namespace epic::manager {
+
+static_assert(static_cast<int>(DatagramReach::kNobodys) == proto::DATAGRAM_REACH_UNSPECIFIED);
+static_assert(static_cast<int>(DatagramReach::kRemote) == proto::DATAGRAM_REACH_REMOTE);
+static_assert(static_cast<int>(DatagramReach::kAll) == proto::DATAGRAM_REACH_ALL &&
+              proto::DatagramReach_MAX == proto::DATAGRAM_REACH_ALL);
+
+DatagramReach FromProto(proto::DatagramReach reach) {
+  return proto::DatagramReach_IsValid(reach) ? static_cast<DatagramReach>(reach) : DatagramReach::kNobodys;
+}
+
+WindowInUse FromProto(const proto::WindowInUse& window) {
+  return {.messages = window.messages(),
+          .ns_per_packet = window.ns_per_packet(),
+          .before_messages = window.before_messages(),
+          .before_ns_per_packet = window.before_ns_per_packet()};
+}
+
+PeerEnd FromProto(const proto::PeerEnd& end) {
+  return {
+      .rank = end.rank(), .qpn = end.qpn(), .psn = end.psn(), .ready = end.ready(), .fetches = end.fetches()};
+}
+
+proto::PeerEnd ToProto(const PeerEnd& end) {
+  proto::PeerEnd out;
+  out.set_rank(end.rank);
+  out.set_ip(Raw(end.ip));
+  out.set_qpn(end.qpn);
+  out.set_psn(end.psn);
+  out.set_ready(end.ready);
+  out.set_super_frames(end.super_frames);
+  out.set_fetches(end.fetches);
+  return out;
+}
+
+proto::MulticastGroup ToProto(const MulticastGroup& group) {
+  proto::MulticastGroup out;
+  out.set_address(Raw(group.address));
+  out.set_qkey(group.qkey);
+  for (const MulticastGroup::End& end : group.ends) {
+    proto::DatagramEnd& of_rank = *out.add_ends();
+    of_rank.set_ip(Raw(end.ip));
+    of_rank.set_qpn(end.qpn);
+  }
+  out.set_super_frames(group.super_frames);
+  return out;
+}
+
+}  // namespace epic::manager
