@@ -63,7 +63,7 @@ MAY_INCLUDE = {
     "examples/paced_mode": ["incengine/modes", "incengine/modules"],
     "tests/e2e": ["base/check.h", "base/command_line.h", "bench", "incmanager/main.cc", "protocol", "epic"],
     "tests/engines": ["incagent"],
-    "tests/softnic": ["base", "roce", "incengine", "proto", "softnic", "epic"],
+    "tests/softnic": ["base", "roce", "incengine", "proto", "softnic", "commlib/verbs", "epic"],
     "tests": ["base", "roce", "protocol", "reduce", "io", "incengine", "commlib", "sim"],
 }
 
