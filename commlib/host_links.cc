@@ -57,7 +57,8 @@ Error HostLinks::JoinGroup() {
   if (!datagrams_) return {};
   const std::vector<verbs::DatagramSource>& ends = datagrams_->info.ends;
   for (uint32_t rank = 0; rank < ends.size(); ++rank) rank_of_source_.emplace(KeyOf(ends[rank]), rank);
-  return datagrams_->qp->Join({.address = datagrams_->info.address, .qkey = datagrams_->info.qkey});
+  const MulticastInfo& info = datagrams_->info;
+  return datagrams_->qp->Join({.address = info.address, .qkey = info.qkey, .super_frames = info.super_frames});
 }
 
 // The uppermost bit of a Q_Key is never set: verbs would take the queue pair's own (ibv_post_send).

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "commlib/verbs/extensions.h"
 #include "commlib/verbs/ports.h"
 #include "commlib/verbs/queue_pair.h"
 
@@ -54,6 +55,8 @@ Error DatagramQp::Join(const MulticastInfo& info) {
   if (group_ == nullptr)
     return Failed(fmt::format("have an address handle of {}", ToString(info.address)), errno);
   if (Error e = Attach(info.address); !e.ok()) return e;
+  // If the NIC does not: single frames are right everywhere.
+  if (info.super_frames) static_cast<void>(SendSuperFramesToGroup(qp(), GidOf(info.address)));
   return device().joins_groups() ? Error{} : JoinByKernel(info.address);
 }
 

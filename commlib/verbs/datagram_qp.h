@@ -19,8 +19,9 @@ namespace epic::verbs {
 inline constexpr uint32_t kGrhBytes = 40;
 
 struct MulticastInfo {
-  Ipv4 address{};     // of the group, host byte order
-  uint32_t qkey = 0;  // of what is sent and taken; its uppermost bit is 0
+  Ipv4 address{};             // of the group, host byte order
+  uint32_t qkey = 0;          // of what is sent and taken; its uppermost bit is 0
+  bool super_frames = false;  // all members, and all links to them, take super-frames
 };
 
 // Which queue pair sent a datagram.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+union ibv_gid;
 struct ibv_context;
 struct ibv_cq;
 struct ibv_qp;
@@ -23,6 +24,10 @@ bool ServesGroups(ibv_context* context);
 // Lets a connected queue pair's packets leave in super-frames: its other end takes them. Only for a NIC that
 // says so itself. False if it does not.
 bool SendSuperFrames(ibv_qp* qp);
+
+// The same of an unreliable queue pair's datagrams to a group: all its members, and all links to them, take
+// super-frames.
+bool SendSuperFramesToGroup(ibv_qp* qp, const ibv_gid& group);
 
 // Lets the queue pair acknowledge only every so-many-th message (1: each), or after the delay. Without effect
 // on a NIC that has its own ways.

@@ -44,6 +44,16 @@ int Send(Qp& qp) {
   return 0;
 }
 
+int SendToGroup(Qp& qp, const ibv_gid& gid) {
+  Adapter& adapter = AdapterOf(qp.base.context);
+  const std::optional<Ipv4> group = Ipv4Of(gid);
+  if (!qp.is_ud() || qp.super_frames_to || !group || !Ip(*group).is_multicast()) return EINVAL;
+  if (!adapter.TakesSuperFrames()) return EOPNOTSUPP;
+  qp.super_frames_to = {*group, roce::kMulticastQpn};
+  adapter.SendSuperFrames(qp.super_frames_to->first, qp.super_frames_to->second, true);
+  return 0;
+}
+
 }  // namespace
 
 void SendSuperFramesIfListed(Qp& qp) {
@@ -76,6 +86,9 @@ extern "C" int epic_softnic_takes_super_frames(ibv_context* context) {
   return AdapterOf(context).TakesSuperFrames() ? 1 : 0;
 }
 
+extern "C" int epic_softnic_send_super_frames_to_group(ibv_qp* base, const ibv_gid* group) {
+  return ErrnoOf(base->context, [base, group] { return SendToGroup(*Of(base), *group); });
+}
 extern "C" int epic_softnic_send_super_frames(ibv_qp* base) {
   return ErrnoOf(base->context, [base] { return Send(*Of(base)); });
 }

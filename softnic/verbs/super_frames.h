@@ -27,3 +27,8 @@ extern "C" __attribute__((visibility("default"))) int epic_softnic_takes_super_f
 // super-frames: the other end takes them. Ends with the queue pair, or when that leaves RTR or RTS by
 // ibv_modify_qp. 0 or an errno (EINVAL, EOPNOTSUPP).
 extern "C" __attribute__((visibility("default"))) int epic_softnic_send_super_frames(ibv_qp* qp);
+
+// The same of a UD queue pair's packets to a group of IPv4: all its members, and all links to them, take
+// super-frames. Of one group at a time; ends with the queue pair.
+extern "C" __attribute__((visibility("default"))) int epic_softnic_send_super_frames_to_group(
+    ibv_qp* qp, const ibv_gid* group);
