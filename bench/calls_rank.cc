@@ -86,8 +86,10 @@ class Rank {
     wrong_calls_.clear();
     Error error = comm.Init(options_);
     const bool by_hosts = comm.Path().path == PathChoice::kHosts;
+    DatagramCounts datagrams;
     if (error.ok()) {
       error = RunCalls(group, comm);
+      datagrams = comm.Datagrams();
       const Error left = comm.Destroy();
       if (error.ok()) error = left;
     }
@@ -96,6 +98,10 @@ class Rank {
                  {"calls", calls_},
                  {"wrong", wrong_},
                  {"wrong_calls", wrong_calls_}};
+    if (datagrams.multicast) {
+      line["datagrams"] = {
+          {"expected", datagrams.expected}, {"came", datagrams.came}, {"read", datagrams.read}};
+    }
     const std::string name = error.ok() ? "" : ErrorName(error.code());
     if (!error.ok()) {
       line["error"] = name;

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -28,6 +30,143 @@ HostPathConfig MulticastConfig(uint32_t n, uint32_t chunk_bytes, uint32_t stagin
           .inline_bytes = 24 * n,
           .chunk_bytes = chunk_bytes,
           .staging_chunks = staging_chunks};
+}
+
+// Rank 1 of four in an AllGather of two chunks of 64 bytes from each, by itself.
+class HostMulticastOne : public testing::Test {
+ protected:
+  static constexpr uint32_t kRanks = 4, kChunk = 64, kPart = 100;
+  static constexpr int64_t kInvocation = 0x30007;
+
+  HostMulticastOne() {
+    memory_.resize(one_.memory_bytes());
+    MulticastWork work;
+    one_.Begin(Call(Collective::kAllGather));
+    while (one_.NextReceive(&work)) places_.push_back(work);
+    send_.assign(kPart, 0x11);
+    recv_.assign(kRanks * kPart, 0);
+  }
+
+  HostCall Call(Collective collective, uint32_t root = 0) {
+    HostCall call{.header = MakeHeader(collective, kRanks, kPart, DataType::kByte, ReduceOp::kNone, root),
+                  .send = send_.data(),
+                  .recv = recv_.data()};
+    call.header.invocation = kInvocation;
+    return call;
+  }
+  void Datagram(std::optional<uint32_t> from, uint32_t imm, uint32_t bytes, uint8_t fill) {
+    const uint64_t place = one_.ReceivePlace(datagrams_++) + kGrhBytes;
+    std::fill_n(memory_.begin() + static_cast<std::ptrdiff_t>(place), kChunk, fill);
+    one_.OnDatagram(from, imm, bytes, memory_);
+  }
+  static uint32_t Imm(uint32_t chunk) { return static_cast<uint32_t>(kInvocation) << 16 | chunk; }
+  // What it makes of a message of 32 bytes in its next receive from that side.
+  bool Message(bool from_left, std::vector<uint8_t> message, uint32_t bytes = kRingMessageBytes,
+               int64_t invocation = kInvocation) {
+    size_t& at = from_left ? left_ : right_;
+    for (size_t seen = 0; const MulticastWork& work : places_) {
+      if (work.kind != MulticastWork::Kind::kMessageRecv || work.to_left != from_left || seen++ != at)
+        continue;
+      message.resize(kRingMessageBytes);
+      std::ranges::copy(message, memory_.begin() + static_cast<std::ptrdiff_t>(work.offset));
+      break;
+    }
+    ++at;
+    return one_.OnMessage(from_left, bytes, invocation, memory_);
+  }
+  static std::vector<uint8_t> Words(uint8_t kind, uint16_t number, uint32_t invocation = kInvocation) {
+    std::vector<uint8_t> message = {kind, 0, static_cast<uint8_t>(number), static_cast<uint8_t>(number >> 8)};
+    for (int i = 0; i < 4; ++i) message.push_back(static_cast<uint8_t>(invocation >> 8 * i));
+    return message;
+  }
+
+  HostMulticast one_{
+      {.rank = 1, .world_size = kRanks, .chunk_bytes = kChunk, .staging_chunks = 4, .read_bytes = kChunk}, 0};
+  std::vector<uint8_t> memory_, send_, recv_;
+  std::vector<MulticastWork> places_;
+  uint64_t datagrams_ = 0;
+  size_t left_ = 0, right_ = 0;
+};
+
+TEST_F(HostMulticastOne, WhatIsNoChunkOfThisCallIsCountedAndDropped) {
+  one_.Begin(Call(Collective::kAllGather));
+  Datagram({}, Imm(0), kChunk, 1);
+  Datagram(0, Imm(0) + (1u << 16), kChunk, 2);  // the next invocation
+  Datagram(0, Imm(2), kChunk, 3);               // rank 1's own
+  Datagram(0, Imm(4), kChunk, 4);               // rank 2's
+  Datagram(3, Imm(8), kChunk, 5);               // nobody's
+  Datagram(0, Imm(0), kChunk - 1, 6);
+  Datagram(0, Imm(1), kChunk, 7);  // the last one of a part has 36 bytes
+  EXPECT_EQ(recv_, std::vector<uint8_t>(kRanks * kPart, 0));
+  Datagram(0, Imm(1), kPart - kChunk, 8);
+  Datagram(0, Imm(1), kPart - kChunk, 9);
+  Datagram(1, Imm(2), kChunk, 10);  // what a NIC gives back of what it sends
+  std::vector<uint8_t> want(kRanks * kPart, 0);
+  std::fill(want.begin() + kChunk, want.begin() + kPart, uint8_t{8});
+  EXPECT_EQ(recv_, want);
+  const MulticastCounts& counts = one_.counts();
+  EXPECT_EQ(counts.came, 1u);
+  EXPECT_EQ(counts.stranger, 1u);
+  EXPECT_EQ(counts.stale, 1u);
+  EXPECT_EQ(counts.alien, 3u);
+  EXPECT_EQ(counts.length, 2u);
+  EXPECT_EQ(counts.again, 1u);
+}
+
+TEST_F(HostMulticastOne, MessagesThatBreakTheRulesAreRefused) {
+  struct Case {
+    bool from_left;
+    std::vector<uint8_t> message;
+    uint32_t bytes = kRingMessageBytes;
+  };
+  std::vector<uint8_t> odd = Words(2, 0);
+  odd[1] = 1;
+  const std::vector<Case> cases = {
+      {true, Words(0, 0)},  // no kind
+      {true, Words(4, 0)},
+      {true, odd},
+      {true, Words(2, 0), 31},               // too short
+      {true, Words(2, 0, kInvocation + 1)},  // of a call that has not been made
+      {true, Words(2, 3)},                   // distance n - 1 is the right neighbour's own part
+      {true, Words(2, 0xffff)},
+      {false, Words(2, 0)},  // from the right
+      {true, Words(3, 0)},   // from the left
+      {true, Words(1, 2)},   // of two tokens
+      {false, Words(1, 0)},  // from the right
+  };
+  for (size_t i = 0; i < cases.size(); ++i) {
+    one_.Begin(Call(Collective::kAllGather));
+    EXPECT_FALSE(Message(cases[i].from_left, cases[i].message, cases[i].bytes)) << "case " << i;
+  }
+  one_.Begin(Call(Collective::kAllGather));
+  EXPECT_TRUE(Message(true, Words(2, 1)));
+  EXPECT_FALSE(Message(true, Words(2, 1))) << "no more than was said";
+  EXPECT_TRUE(Message(false, Words(3, 0)));
+  EXPECT_FALSE(Message(false, Words(3, 0))) << "DONE again";
+  EXPECT_TRUE(Message(true, Words(1, 0)));
+  EXPECT_FALSE(Message(true, Words(1, 0))) << "a token that is here";
+  one_.Begin(Call(Collective::kBroadcast, /*root=*/1));
+  EXPECT_FALSE(Message(true, Words(2, 0))) << "a root needs no word";
+}
+
+// They come late where nobody waited for them.
+TEST_F(HostMulticastOne, MessagesOfACallThatHasEndedAreNotLookedAt) {
+  one_.Begin(Call(Collective::kAllGather));
+  EXPECT_TRUE(Message(true, Words(2, 2, kInvocation - 1)));
+  EXPECT_TRUE(Message(true, Words(9, 0, kInvocation - 70000)));
+  MulticastWork work;
+  while (one_.NextSend(true, true, memory_, &work)) EXPECT_NE(work.kind, MulticastWork::Kind::kRead);
+  one_.Clear();
+  EXPECT_TRUE(Message(true, Words(2, 2), kRingMessageBytes, kInvocation + 1));
+  EXPECT_FALSE(Message(true, Words(2, 2, kInvocation + 1), kRingMessageBytes, kInvocation + 1));
+}
+
+TEST(HostMulticastSizeTest, NoInvocationHasMoreChunksThanANumberHas) {
+  const HostMulticastConfig config = {.world_size = 3, .chunk_bytes = 4096};
+  const auto gather = MakeHeader(Collective::kAllGather, 3, 1, DataType::kFloat64, ReduceOp::kNone);
+  EXPECT_EQ(MostMulticastBytes(config, gather), 3ull * (65536 / 3) * 4096);
+  const auto broadcast = MakeHeader(Collective::kBroadcast, 3, 1, DataType::kFloat64, ReduceOp::kNone);
+  EXPECT_EQ(MostMulticastBytes(config, broadcast), 65536ull * 4096);
 }
 
 class HostMulticastTest : public testing::TestWithParam<uint32_t> {};
