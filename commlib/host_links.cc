@@ -58,7 +58,9 @@ Error HostLinks::JoinGroup() {
   const std::vector<verbs::DatagramSource>& ends = datagrams_->info.ends;
   for (uint32_t rank = 0; rank < ends.size(); ++rank) rank_of_source_.emplace(KeyOf(ends[rank]), rank);
   const MulticastInfo& info = datagrams_->info;
-  return datagrams_->qp->Join({.address = info.address, .qkey = info.qkey, .super_frames = info.super_frames});
+  const auto here = std::ranges::count(ends, device_->ip(), &verbs::DatagramSource::ip);
+  return datagrams_->qp->Join(
+      {.address = info.address, .qkey = info.qkey, .super_frames = info.super_frames, .alone = here == 1});
 }
 
 // The uppermost bit of a Q_Key is never set: verbs would take the queue pair's own (ibv_post_send).

@@ -57,6 +57,7 @@ Error DatagramQp::Join(const MulticastInfo& info) {
   if (Error e = Attach(info.address); !e.ok()) return e;
   // If the NIC does not: single frames are right everywhere.
   if (info.super_frames) static_cast<void>(SendSuperFramesToGroup(qp(), GidOf(info.address)));
+  if (info.alone) SendByWireAlone(qp(), GidOf(info.address));
   return device().joins_groups() ? Error{} : JoinByKernel(info.address);
 }
 

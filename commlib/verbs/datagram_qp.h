@@ -22,6 +22,7 @@ struct MulticastInfo {
   Ipv4 address{};             // of the group, host byte order
   uint32_t qkey = 0;          // of what is sent and taken; its uppermost bit is 0
   bool super_frames = false;  // all members, and all links to them, take super-frames
+  bool alone = false;         // no other member is on this host, and its own datagrams are not to come back
 };
 
 // Which queue pair sent a datagram.

@@ -38,6 +38,11 @@ bool SendSuperFramesToGroup(ibv_qp* qp, const ibv_gid& group) {
   return send != nullptr && send(qp, &group) == 0;
 }
 
+void SendByWireAlone(ibv_qp* qp, const ibv_gid& group) {
+  auto* const send = Find<int(ibv_qp*, const ibv_gid*)>("epic_softnic_send_by_wire_alone");
+  if (send != nullptr) send(qp, &group);
+}
+
 void ShareAcks(ibv_qp* qp, uint32_t messages, uint32_t delay_us) {
   static auto* const share = Find<int(ibv_qp*, uint32_t, uint32_t)>("epic_softnic_share_acks");
   if (share != nullptr) share(qp, messages, delay_us);

@@ -29,6 +29,10 @@ bool SendSuperFrames(ibv_qp* qp);
 // super-frames.
 bool SendSuperFramesToGroup(ibv_qp* qp, const ibv_gid& group);
 
+// What an unreliable queue pair sends to the group leaves by the wire alone, and comes to no queue pair of
+// this host. Without effect on a NIC that has no way to: there it comes.
+void SendByWireAlone(ibv_qp* qp, const ibv_gid& group);
+
 // Lets the queue pair acknowledge only every so-many-th message (1: each), or after the delay. Without effect
 // on a NIC that has its own ways.
 void ShareAcks(ibv_qp* qp, uint32_t messages, uint32_t delay_us);

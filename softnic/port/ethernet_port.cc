@@ -283,7 +283,7 @@ void EthernetPort::Send(const roce::Packet& packet) {
   roce::WritePieces({.dst = n.mac, .src = own, .ip_id = ip_id_++, .vlan = {}}, packet, nullptr, &pieces);
   const bool joins = !super_frame_peers_.empty() && Joins(packet.dst_ip, packet.bth.dest_qp);
   socket->sender().Send(pieces, {.joins = joins, .stays = packet.payload_stays});
-  if (packet.dst_ip.is_multicast() && loop_ != nullptr)
+  if (packet.dst_ip.is_multicast() && loop_ != nullptr && !by_wire_alone_.contains(packet.dst_ip))
     loop_->sender().Send(pieces, {.joins = false, .stays = packet.payload_stays});
 }
 
@@ -303,6 +303,14 @@ void EthernetPort::SendSuperFrames(Ipv4 to, Qpn qpn, bool on) {
   }
   last_asked_ = {};
   last_joins_ = false;
+}
+
+void EthernetPort::SendByWireAlone(Ip group, bool on) {
+  if (on) {
+    by_wire_alone_.insert(group);
+  } else {
+    by_wire_alone_.erase(group);
+  }
 }
 
 void EthernetPort::Flush() {

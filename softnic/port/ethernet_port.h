@@ -49,6 +49,7 @@ class EthernetPort final : public Port {
   Reach Prepare(Ip to) override;
   bool TakesSuperFrames() const override { return wire_->super_frames(); }
   void SendSuperFrames(Ipv4 to, Qpn qpn, bool on) override;
+  void SendByWireAlone(Ip group, bool on) override;
   bool AddQpnBlock(uint16_t block) override;
   int JoinGroup(Ip group) override;
   void LeaveGroup(Ip group) override;
@@ -103,6 +104,7 @@ class EthernetPort final : public Port {
   Ip last_to_;
   Neighbour* last_ = nullptr;
   std::set<std::pair<Ip, Qpn>> super_frame_peers_;
+  std::set<Ip> by_wire_alone_;       // groups
   std::pair<Ip, Qpn> last_asked_{};  // whether it is one of them
   bool last_joins_ = false;
   uint16_t ip_id_ = 0;

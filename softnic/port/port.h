@@ -61,6 +61,9 @@ class Port : public roce::PacketSink {
   // from now on, or no longer; only where they are taken. IPv4 only.
   virtual bool TakesSuperFrames() const { return false; }
   virtual void SendSuperFrames(Ipv4 /*to*/, Qpn /*qpn*/, bool /*on*/) {}
+  // Whether datagrams to the group that are sent here leave by the wire alone: no queue pair of this machine
+  // is to have them.
+  virtual void SendByWireAlone(Ip /*group*/, bool /*on*/) {}
 
   // Receive for the 256 queue pair numbers from block * 256 on as well.
   virtual bool AddQpnBlock(uint16_t block) = 0;

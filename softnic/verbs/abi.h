@@ -147,7 +147,8 @@ struct Qp {
   ibv_qp_cap cap{};
   ibv_qp_attr attr{};                                   // as the application set it, for ibv_query_qp
   std::optional<std::pair<Ipv4, Qpn>> super_frames_to;  // the other end, if it takes them
-  bool super_frames_listed = false;                     // by EPIC_SOFTNIC_SUPER_FRAMES, since it was RTR
+  std::optional<Ipv4> by_wire_alone;  // a group, to which nobody on this machine belongs beside it
+  bool super_frames_listed = false;   // by EPIC_SOFTNIC_SUPER_FRAMES, since it was RTR
   bool is_ud() const { return init.type == QpType::kUd; }
   bool is_rc() const { return init.type == QpType::kRc; }
 };

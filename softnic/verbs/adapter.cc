@@ -306,6 +306,11 @@ void Adapter::SendSuperFrames(Ipv4 to, Qpn qpn, bool on) {
   port_->SendSuperFrames(to, qpn, on);
 }
 
+void Adapter::SendByWireAlone(Ipv4 group, bool on) {
+  const std::lock_guard lock(mutex_);
+  port_->SendByWireAlone(group, on);
+}
+
 void Adapter::SetMoreAddresses(std::vector<Ip> more) {
   const std::lock_guard lock(mutex_);
   nic_.SetMoreAddresses(std::move(more));

@@ -118,6 +118,7 @@ class Adapter {
   // As Port says.
   bool TakesSuperFrames();
   void SendSuperFrames(Ipv4 to, Qpn qpn, bool on);
+  void SendByWireAlone(Ipv4 group, bool on);
 
   // As Nic says.
   void SetMoreAddresses(std::vector<Ip> more);

@@ -229,6 +229,7 @@ int Destroy(Qp* qp) {
   });
   if (busy) return EBUSY;
   ForgetSuperFrames(*qp);
+  if (qp->by_wire_alone) context->adapter->SendByWireAlone(*qp->by_wire_alone, false);
   context->adapter->FreeQpn(qp->init.qpn);
   AwaitAcknowledged(base, &base->events_completed, qp->events_read);
   delete qp;
