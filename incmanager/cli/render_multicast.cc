@@ -23,7 +23,8 @@ std::string GroupPortLines(const proto::ForwardingTable& table) {
 
 std::string MulticastOutcome(const proto::ExplainReply& reply) {
   if (reply.multicast()) return "multicast: if all ranks ask for it, and their NICs receive it\n";
-  return reply.multicast_reason().empty() ? "" : fmt::format("no multicast: {}\n", reply.multicast_reason());
+  return reply.multicast_reason().empty() ? ""
+                                          : fmt::format("multicast: none: {}\n", reply.multicast_reason());
 }
 
 }  // namespace epic::manager

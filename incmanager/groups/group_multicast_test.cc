@@ -173,12 +173,12 @@ TEST(GroupMulticast, ARankThatSaysWhatCannotBeIsRefused) {
   MulticastWorld w;
   JoinRequest join = w.Request("h0", 0, 2);
   join.datagram_qpn = 0x1000000;
-  EXPECT_EQ(Refusal(&w, join).message, "datagram_qpn: 0x1000000 is not a 24-bit QPN (rank 0)");
+  EXPECT_EQ(testing::Refusal(&w, join).message, "datagram_qpn: 0x1000000 is not a 24-bit QPN (rank 0)");
   join.datagram_qpn = 0x31;
   w.groups()->OnJoin(w.now, 100, join);
   JoinRequest second = w.Request("h0", 1, 2);
   second.datagram_qpn = 0x31;
-  const Failure refused = Refusal(&w, second);
+  const Failure refused = testing::Refusal(&w, second);
   EXPECT_EQ(refused.code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(refused.message, "datagram_qpn: 0x31 at 10.10.0.1 is that of rank 0 already");
 }

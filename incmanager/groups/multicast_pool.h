@@ -46,6 +46,7 @@ class MulticastPool {
   const std::optional<MulticastRange>& range() const { return range_; }
   // Taken and not given back.
   size_t InUse() const { return used_.size() - resting_.size(); }
+  // Whether it, or the other one with its MAC address, is.
   bool Uses(Ipv4 address) const;
 
  private:

@@ -50,6 +50,29 @@ TEST(ControlPlane, RunsAGroupAndLeavesNothingBehind) {
   EXPECT_EQ(plane.Show("g").state(), "none");
 }
 
+TEST(ControlPlane, EnginesHaveThePortsOfAMulticastGroupWhileItRuns) {
+  ControlPlane plane(testing::Tree32());
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    proto::Join join = plane.Request(rank, 2);
+    join.set_path(proto::PATH_HOSTS);
+    join.set_datagram_qpn(0x31 + rank);
+    join.set_datagram_reach(proto::DATAGRAM_REACH_REMOTE);
+    plane.Join(join);
+  }
+  const proto::Joined joined = plane.ranks[0]->Next().joined();
+  ASSERT_TRUE(joined.has_multicast()) << joined.multicast_reason();
+  EXPECT_EQ(plane.ranks[1]->Next().joined().multicast().address(), joined.multicast().address());
+  EXPECT_EQ(plane.Show("g").multicast_address(), joined.multicast().address());
+  const auto groups = [&plane](const std::string& name) {
+    return plane.engines[name]->Forwarding().groups();
+  };
+  ASSERT_TRUE(Eventually([&groups] { return groups("leaf1").size() == 1; }));
+  EXPECT_THAT(groups("leaf1")[0].ports(), ::testing::ElementsAre("swp1", "swp2"));
+  EXPECT_EQ(groups("root").size() + groups("leaf2").size(), 0) << "no member there";
+  for (const auto& rank : plane.ranks) rank->Leave();
+  EXPECT_TRUE(Eventually([&groups] { return groups("leaf1").empty(); }));
+}
+
 TEST(ControlPlane, ShowsWhichWindowsRanksUse) {
   ControlPlane plane(testing::Star(2));
   const std::vector<proto::Joined> joined = plane.Run(2);

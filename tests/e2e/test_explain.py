@@ -15,7 +15,7 @@ def fixture_bed(beds):
 
 
 def explain(bed, hosts, *options, status=0):
-    """The rows by their first column, that of the chosen tree's memory as "memory:", and the last line."""
+    """The rows by their first column, those of the chosen tree's memory and of multicast as "memory:" and "multicast:", and the last line."""
     done = bed.manager_cli("explain", "--hosts", hosts, *options)
     assert done.returncode == status, done.stdout + done.stderr
     head, *rows, last = done.stdout.splitlines()
@@ -28,6 +28,7 @@ def test_the_group_made_then_has_that_root(bed):
     rows, last = explain(bed, HOSTS, "--path", "network")
     memory = rows.pop("memory:")
     assert [word.split()[0] for word in memory.removeprefix("memory: ").split(", ")] == ["root", "leaf1", "leaf2"], memory
+    assert rows.pop("multicast:").endswith("path network is asked for")
     assert list(rows) == bed.switches
     assert rows["root"].endswith("  root (2), leaf1 (2), leaf2 (2)  chosen"), rows
     assert rows["leaf1"].endswith("deeper: 3 links, root has 2"), rows
@@ -55,6 +56,7 @@ def test_what_is_asked_for_decides(bed):
     assert " leaf1 (3) " in rows["leaf1"] and last.startswith("network: root leaf1, 1 switch, "), rows
     rows, last = explain(bed, HOSTS, "--path", "hosts")
     assert rows["root"].endswith("path hosts is asked for") and last == "hosts: asked for by its operator"
+    assert rows["multicast:"] == "multicast: if all ranks ask for it, and their NICs receive it"
 
 
 def test_a_switch_that_is_down_is_in_the_way_of_its_hosts_alone(bed):

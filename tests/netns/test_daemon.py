@@ -8,7 +8,7 @@ import pytest
 
 import at_rest
 import covers
-from switch_bed import (MTU, SWITCH_IP, SwitchBed, host_ip, host_mac, roce_frame, run, send_frames, wait_until)
+from switch_bed import (MTU, SWITCH_IP, SwitchBed, host_ip, host_mac, mac_base64, roce_frame, run, send_frames, wait_until)
 
 
 @pytest.fixture(name="bed", scope="module", params=[False, True], ids=["pcap", "super-frames"])
@@ -176,6 +176,17 @@ def test_static_mode_keeps_broadcasts_in_the_flood_ports(static_bed):
     send_frames(bed, 0, [b"\xff" * 6 + bytes.fromhex(host_mac(0).replace(":", "")) + b"\x88\xb5" + bytes(50)])
     wait_until(lambda: sent(bed.counters(), "p1") == 1, what="the broadcast passes")
     assert sent(bed.counters(), "p2") == 0
+
+
+def test_a_multicast_group_leaves_by_its_ports_alone(static_bed):
+    bed = static_bed
+    ports = ["p0", "p1", "p2"]
+    group = "01:00:5e:40:00:01"
+    bed.call("set-forwarding", {"table": {"floodPorts": ports, "groups": [{"mac": mac_base64(group), "ports": ports[:2]}]}})
+    source = bytes.fromhex(host_mac(0).replace(":", "")) + b"\x88\xb5" + bytes(50)
+    send_frames(bed, 0, [bytes.fromhex(group.replace(":", "")) + source, b"\xff" * 6 + source])
+    wait_until(lambda: sent(bed.counters(), "p1") == 2, what="both pass")
+    assert sent(bed.counters(), "p2") == 1, "the broadcast"
 
 
 def test_an_interface_that_goes_and_comes_back(static_bed):
