@@ -82,8 +82,8 @@ Error DatagramQp::Attach(Ipv4 address) {
   return {};
 }
 
-// Without it the kernel takes no datagrams of the group, and switches that look at IGMP send none: rdma_rxe
-// sets a filter of the interface alone, and IPv6's.
+// Without it the kernel takes no datagrams of the group for rdma_rxe, which sets a filter of the interface
+// alone, and IPv6's; and switches that look at IGMP send none.
 Error DatagramQp::JoinByKernel(Ipv4 address) {
   const std::string what = fmt::format("join {} on {}", ToString(address), device().ifname());
   membership_ = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -91,6 +91,7 @@ Error DatagramQp::JoinByKernel(Ipv4 address) {
   ip_mreqn request{};
   request.imr_multiaddr.s_addr = htonl(Raw(address));
   request.imr_ifindex = static_cast<int>(if_nametoindex(device().ifname().c_str()));
+  if (request.imr_ifindex == 0) return Failed(what, errno);  // else the kernel would choose one
   if (setsockopt(membership_, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof request) != 0)
     return Failed(what, errno);
   return {};

@@ -2,23 +2,43 @@
 
 import re
 
+import pair as pairs
+
+PROGRAM = pairs.BUILD / "tests" / "softnic" / "datagram_peer"
 GROUP, KEY = "239.192.7.1", 0x1234567
 RECEIVES = 256  # of datagram_peer.cc
 AT_ONCE = 100   # datagrams, for which all have receives
 
 
-class Peer:
-    """One of them. `say(line)` writes a line to it, `hear()` is the next line of its answers."""
+class Answers:
+    """The lines that a program of pair.Hosts writes, one after the other."""
 
-    def __init__(self, say, hear):
-        self._say, self._hear = say, hear
+    def __init__(self, program):
+        self._program, self._heard = program, 0
+
+    def next(self):
+        def line():
+            lines = self._program.output.split("\n")[:-1]
+            return lines[self._heard:self._heard + 1]
+
+        answer = self._program.wait_for(line, "answer", timeout_s=30)[0]
+        self._heard += 1
+        return answer
+
+
+class Peer:
+    """One of them, started on a host."""
+
+    def __init__(self, hosts, host, interface):
+        self._program = hosts.start(host, PROGRAM, interface)
+        self._answers = Answers(self._program)
         self.ip = self.qpn = None
 
     def begin(self, *words):
-        self._say(" ".join(map(str, words)))
+        self._program.write(" ".join(map(str, words)) + "\n")
 
     def end(self):
-        return self._hear()
+        return self._answers.next()
 
     def ask(self, *words):
         self.begin(*words)
@@ -31,15 +51,15 @@ class Peer:
         self.ip, self.qpn = match[1], match[2]
 
 
-def all_get_all(sender, receivers, count):
-    """From the one to each of the others, with as much at a time as they have receives for."""
-    for first in range(0, count, AT_ONCE):
+def all_get_all(sender, receivers, count, at_once=AT_ONCE):
+    """From the one to each of the others, and to itself if it is among them, with so many at a time."""
+    for first in range(0, count, at_once):
         for receiver in receivers:
             if receiver is not sender:
-                receiver.begin("take", first, AT_ONCE, sender.ip, sender.qpn)
-        assert sender.ask("send", first, AT_ONCE) == "sent"
+                receiver.begin("take", first, at_once, sender.ip, sender.qpn)
+        assert sender.ask("send", first, at_once) == "sent"
         if sender in receivers:
-            sender.begin("take", first, AT_ONCE, sender.ip, sender.qpn)
+            sender.begin("take", first, at_once, sender.ip, sender.qpn)
         assert [receiver.end() for receiver in receivers] == ["took"] * len(receivers)
 
 

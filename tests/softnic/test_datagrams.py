@@ -5,35 +5,11 @@ import subprocess
 import pytest
 
 import datagram_peers as peers
-import pair as pairs
-
-PROGRAM = pairs.BUILD / "tests" / "softnic" / "datagram_peer"
-
-
-class Answers:
-    """The lines that a program writes, one after the other."""
-
-    def __init__(self, program):
-        self._program, self._heard = program, 0
-
-    def next(self):
-        def line():
-            lines = self._program.output.split("\n")[:-1]
-            return lines[self._heard:self._heard + 1]
-
-        answer = self._program.wait_for(line, "answer")[0]
-        self._heard += 1
-        return answer
-
-
-def start(pair, host):
-    program = pair.start(host, PROGRAM, "eth0")
-    return peers.Peer(lambda line: program.write(line + "\n"), Answers(program).next)
 
 
 @pytest.fixture(name="three")
 def fixture_three(pair):
-    three = [start(pair, host) for host in ("a", "a", "b")]
+    three = [peers.Peer(pair, host, "eth0") for host in ("a", "a", "b")]
     for peer in three:
         peer.join()
     return three
@@ -70,5 +46,5 @@ def test_who_leaves_is_a_member_no_more(pair, three):
 
 
 def test_a_group_that_is_none_is_named(pair):
-    answer = start(pair, "a").ask("join", "10.8.0.9", 1)
+    answer = peers.Peer(pair, "a", "eth0").ask("join", "10.8.0.9", 1)
     assert answer.startswith("error: softnic_eth0 port 1 (eth0, 10.8.0.1) cannot ") and "10.8.0.9" in answer, answer
