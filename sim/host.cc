@@ -94,7 +94,7 @@ int Host::AllReduce(DataType type, std::span<const uint8_t> send, std::span<uint
 int Host::Barrier() { return Start({.collective = Collective::kBarrier}, {}, {}); }
 
 void Host::OnPacket(Nanos now, const roce::Packet& packet) {
-  OwnMemory memory(/*open_to_peers=*/false);
+  OwnMemory memory(/*peers=*/nullptr);
   qp_.OnPacket(now, packet, memory);
   EPIC_CHECK(qp_.counters().ack_beyond == 0 && qp_.counters().not_ours == 0);
   EPIC_CHECK(qp_.state() == roce::QpState::kRts);
@@ -187,7 +187,7 @@ void Host::Kill() {
 
 void Host::Poll(Nanos now, roce::PacketSink& sink, int budget) {
   if (!stopped_) RunProcess(now);
-  OwnMemory memory(/*open_to_peers=*/false);
+  OwnMemory memory(/*peers=*/nullptr);
   qp_.Poll(now, memory, sink, budget);
 }
 

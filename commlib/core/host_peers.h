@@ -32,13 +32,20 @@ struct HostCube {
 // The ranks that this one has a connection with, if it uses all algorithms: ascending, at most log2 n + 2.
 std::vector<uint32_t> PeersOf(uint32_t rank, uint32_t world_size);
 
-// Connections of a rank are numbered: that with a peer, by its rank; that with a neighbour on the ring by which
-// lost datagrams are fetched, by this and its rank; the queue pair for datagrams.
+// Connections of a rank are numbered: that with a peer, by its rank; that with a neighbour on the ring by
+// which lost datagrams are fetched, by this and its rank; the queue pair for datagrams.
 inline constexpr uint32_t kFetchRing = kMaxHostRanks;
 inline constexpr uint32_t kDatagrams = 2 * kMaxHostRanks;
 // The rank at the other end; not of kDatagrams.
 constexpr uint32_t RankAt(uint32_t connection) { return connection % kFetchRing; }
-constexpr bool IsOfFetchRing(uint32_t connection) { return connection >= kFetchRing && connection < kDatagrams; }
+constexpr bool IsOfFetchRing(uint32_t connection) {
+  return connection >= kFetchRing && connection < kDatagrams;
+}
+
+// The number that the other end has for a connection of the rank.
+constexpr uint32_t AtOtherEnd(uint32_t rank, uint32_t connection) {
+  return connection - RankAt(connection) + rank;
+}
 
 // Those of its peers that it exchanges with: ascending.
 std::vector<uint32_t> CubePeersOf(uint32_t rank, uint32_t world_size);
