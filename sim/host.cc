@@ -8,6 +8,9 @@
 namespace epic::sim {
 namespace {
 
+// Of what the first call lets other ranks read; the next call's is one more, and so on.
+constexpr uint32_t kFirstReadKey = 0x1000;
+
 roce::QueuePair Connected(const HostConfig& config) {
   roce::Policy policy = roce::RxeLike();
   policy.retry_7_is_forever = !config.retries_end;
@@ -75,7 +78,8 @@ int Host::Start(const ControlHeader& header, std::span<const uint8_t> send, std:
     CopyOwnPart(header, rank_, send.data(), recv.data());
   }
   const Way way = registered || !core_.Fits(header) ? Way::kDirect : Way::kBounce;
-  const CallNumber call = core_.Make(header, send.data(), recv.data(), way);
+  const uint32_t rkey = core_.NeedsReads(header) ? kFirstReadKey + static_cast<uint32_t>(calls_.size()) : 0;
+  const CallNumber call = core_.Make(header, send.data(), recv.data(), way, rkey);
   EPIC_CHECK(call == static_cast<CallNumber>(calls_.size()));
   calls_.emplace_back();
   ++unfinished_;
@@ -159,6 +163,12 @@ void Host::TakeEnded(Nanos now) {
     call.by_hosts = ended->by_hosts;
     --unfinished_;
   }
+}
+
+ReadAccess Host::access(uint32_t rkey) const {
+  const uint64_t call = uint64_t{rkey} - kFirstReadKey;
+  if (call >= calls_.size()) return ReadAccess::kNone;
+  return calls_[call].state == CallState::kRunning ? ReadAccess::kOpen : ReadAccess::kEnded;
 }
 
 void Host::Act(Nanos now) {
