@@ -47,9 +47,17 @@ class GroupRanks {
   epic::Outcome outcome(int rank, int call) const { return host(rank).outcome(call); }
   RankLife life(int rank) const { return host(rank).life(); }
 
-  // What has become of a rank's datagrams. Where no receive was posted: those of UdCounters.
+  // Whether calls between the hosts go by multicast where they can.
+  bool by_multicast() const {
+    return !at_->ranks.empty() && at_->way.path.algorithm == Algorithm::kMulticast;
+  }
+  // Of ranks that do: what has become of their datagrams. Where no receive was posted: those of UdCounters.
   MulticastCounts multicast(int rank) const { return host(rank).core().multicast(); }
   uint64_t unposted(int rank) const { return at_->world.peers(rank, at_->group).datagrams().no_recv; }
+
+  // By the rules no datagram comes for which no receive is posted, as long as links keep order and lose nothing,
+  // and there is one way between two hosts (docs/PROTOCOL-MULTICAST.md, section 4).
+  bool KeepsRoom() const;
 
   // Every rank that is alive has made so many calls, and all have ended.
   bool Finished(size_t calls) const;
