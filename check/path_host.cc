@@ -25,7 +25,7 @@ void PathHost::Start(const uint8_t* send, uint8_t* recv) {
 
 void PathHost::OnPacket(Nanos now, PortId port, const roce::Packet& packet, roce::PacketSink& sink) {
   roce::QueuePair& qp = queue_pairs_[port];
-  sim::OwnMemory memory(/*open_to_peers=*/false);
+  sim::OwnMemory memory(/*peers=*/nullptr);
   qp.OnPacket(now, packet, memory);
   // That a receive is missing must never happen (docs/PROTOCOL.md, section 11.2).
   EPIC_CHECK(qp.counters().ack_beyond == 0 && qp.counters().not_ours == 0);
@@ -35,7 +35,7 @@ void PathHost::OnPacket(Nanos now, PortId port, const roce::Packet& packet, roce
 }
 
 void PathHost::Run(Nanos now, roce::PacketSink& sink) {
-  sim::OwnMemory memory(/*open_to_peers=*/false);
+  sim::OwnMemory memory(/*peers=*/nullptr);
   do {
     while (TakeCompletions()) {
     }

@@ -169,7 +169,10 @@ int main(int argc, char** argv) {
       run.Add("--path", &options.scenario.path,
               "of calls: network; hosts; mixed, each group one of these, or what its switches lack "
               "between the hosts"),
-      run.Add("--slices", &options.scenario.slices, "of long calls: whole; cut, into several invocations")};
+      run.Add("--slices", &options.scenario.slices, "of long calls: whole; cut, into several invocations"),
+      run.Add("--algorithm", &options.scenario.algorithm,
+              "of each group's calls between the hosts: first (auto, doubling, ring); multicast; all, each "
+              "of the two for half of the groups")};
   run.Add("--jobs", &options.jobs, "processes for --seeds; default one for each processor")
       .From(1L, kMostJobs, "processes");
   seed.Excludes(seeds);

@@ -17,9 +17,9 @@ Ran EpicSim(const std::string& arguments) {
 }
 
 TEST(EpicSimTest, RightIsZero) {
-  const Ran one =
-      EpicSim("run --seed 7 --topology tree-3-2 --mode 2 --scenario loss --timers exact --types first --slices "
-              "whole");
+  const Ran one = EpicSim(
+      "run --seed 7 --topology tree-3-2 --mode 2 --scenario loss --timers exact --types first --slices "
+      "whole");
   EXPECT_EQ(one.code, 0) << one.out;
   EXPECT_THAT(one.out, HasSubstr("right: seed=7 topology=tree-3-2 mode=2 scenario=loss calls=20\n"));
   const Ran many = EpicSim("run --seeds 1:20 --jobs 2");
@@ -28,9 +28,9 @@ TEST(EpicSimTest, RightIsZero) {
 }
 
 TEST(EpicSimTest, SharedSaysWhatBecameOfItsGroups) {
-  const Ran one =
-      EpicSim("run --seed 7 --topology spine-2-3-2 --mode 2 --scenario shared --timers exact --types first "
-              "--slices whole");
+  const Ran one = EpicSim(
+      "run --seed 7 --topology spine-2-3-2 --mode 2 --scenario shared --timers exact --types first "
+      "--slices whole");
   EXPECT_EQ(one.code, 0) << one.out;
   EXPECT_THAT(one.out, HasSubstr("right: seed=7 topology=spine-2-3-2 mode=2 scenario=shared calls=20\n"));
   EXPECT_THAT(one.out, HasSubstr(" groups by the network, "));
@@ -67,11 +67,14 @@ TEST(EpicSimTest, OneTraceForOneLine) {
 TEST(EpicSimTest, LateTimersAllTypesThePathAndSlicesAreInTheLine) {
   const Ran ran = EpicSim(
       "run --seed 7 --topology star-4 --mode 3 --scenario loss --timers late --types all --path hosts "
-      "--slices cut");
+      "--slices cut --algorithm multicast");
   EXPECT_EQ(ran.code, 0) << ran.out;
   EXPECT_THAT(ran.out, HasSubstr("right: seed=7 topology=star-4 mode=3 scenario=loss calls=20 timers=late "
-                                 "types=all path=hosts slices=cut\n"));
-  EXPECT_THAT(ran.out, testing::ContainsRegex("; [1-9][0-9]* late timers; [1-9][0-9]* by the hosts\n"));
+                                 "types=all path=hosts slices=cut algorithm=multicast\n"));
+  EXPECT_THAT(ran.out,
+              testing::ContainsRegex("; [1-9][0-9]* late timers; [1-9][0-9]* by the hosts; "
+                                     "[1-9][0-9]* chunks by datagrams, [1-9][0-9]* read, 0 datagrams "
+                                     "without a receive\n"));
 }
 
 TEST(EpicSimTest, AnythingElseIsTwo) {

@@ -11,8 +11,18 @@ roce::MacAddress MacOf(int node) {
   return {0x02, 0, 0, 0, static_cast<uint8_t>(node >> 8), static_cast<uint8_t>(node)};
 }
 
-// The MAC address of the node that has an address: what ARP would have answered.
-roce::MacAddress MacOf(Ip address) { return MacOf(static_cast<int>(Raw(address.v4()) - Raw(AddressOf(0)))); }
+// The MAC address of the node that has an address, what ARP would have answered; or of a group (RFC
+// 1112, 6.4).
+roce::MacAddress MacOf(Ip address) {
+  const uint32_t raw = Raw(address.v4());
+  if (!address.is_multicast()) return MacOf(static_cast<int>(raw - Raw(AddressOf(0))));
+  return {0x01,
+          0x00,
+          0x5e,
+          static_cast<uint8_t>(raw >> 16 & 0x7f),
+          static_cast<uint8_t>(raw >> 8),
+          static_cast<uint8_t>(raw)};
+}
 
 std::string PortName(PortId port) { return std::to_string(port); }
 

@@ -22,8 +22,9 @@ class Fabric {
   // has its table, and guards the sources of its hosts.
   Fabric(const Links& links, int switches, int nodes);
 
-  // The ports by which a packet leaves that came to switch s by `ingress` and is for another node; none, and
-  // a counter of the switch says why, if it is dropped. Valid until the next call.
+  // The ports by which a packet leaves that came to switch s by `ingress` and is for another node, or for a
+  // multicast group: those of the flooding tree. None, and a counter of the switch says why, if it is dropped.
+  // Valid until the next call.
   std::span<const PortId> Route(Nanos now, int s, PortId ingress, const roce::Packet& packet);
 
   // The nodes that a packet crosses by the tables, both ends included.

@@ -5,7 +5,23 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
+#include "commlib/core/host_peers.h"
+
 namespace epic::sim {
+namespace {
+
+constexpr uint32_t kFirstAddress = 0xefc00000;              // 239.192.0.0
+constexpr uint32_t kAddresses = roce::kMaxMulticastGroups;  // of each group
+constexpr uint32_t kFirstQkey = 0x10000;
+constexpr uint8_t kReads = 16;  // that a connection may have under way, each way
+
+int PeerAt(int connection) { return static_cast<int>(RankAt(static_cast<uint32_t>(connection))); }
+int BackFrom(int rank, int connection) {
+  return static_cast<int>(AtOtherEnd(static_cast<uint32_t>(rank), static_cast<uint32_t>(connection)));
+}
+
+}  // namespace
 
 GroupRanks::GroupRanks(World& world, int group, const std::optional<HostsWay>& way, Choices& choices, Say say)
     : at_(new At{.world = world,
@@ -15,21 +31,42 @@ GroupRanks::GroupRanks(World& world, int group, const std::optional<HostsWay>& w
                  .say = std::move(say),
                  .ranks = {}}) {
   if (!way) return;
-  At* const at = at_.get();
-  at->way.path.world_size = static_cast<uint32_t>(world.ranks(group));
-  for (int r = 0; r < world.ranks(group); ++r) {
-    HostPathConfig config = at->way.path;
-    config.rank = static_cast<uint32_t>(r);
-    PathRank::Asks asks{.connect = [at, r](int peer) { at->Tell([at, r, peer] { at->Connect(r, peer); }); },
-                        .tell = [at, r](int peer) { at->Tell([at, r, peer] { at->SetReady(peer, r); }); }};
-    if (at->say) {
-      asks = {.connect = [at, r](int peer) { at->SayQueuePair(r, peer); },
-              .tell = [at, r](int peer) { at->say(r, peer, /*ready=*/true); }};
-    }
-    at->ranks.push_back(std::make_unique<PathRank>(config, world.host(r, group), std::move(asks)));
-    at->ranks.back()->SetPeers(world.AddPeers(
-        r, *at->ranks.back(), {.send_depth = kHostQueueDepth, .recv_depth = kHostQueueDepth}, group));
+  HostPathConfig& path = at_->way.path;
+  path.world_size = static_cast<uint32_t>(world.ranks(group));
+  const bool by_multicast = path.algorithm == Algorithm::kMulticast;
+  if (by_multicast && path.chunk_bytes == 0) path.chunk_bytes = world.path_mtu();
+  for (int r = 0; r < world.ranks(group); ++r) at_->AddRank(r);
+  if (by_multicast) at_->AddDatagrams();
+}
+
+void GroupRanks::At::AddRank(int rank) {
+  HostPathConfig config = way.path;
+  config.rank = static_cast<uint32_t>(rank);
+  PathRank::Asks asks{.connect = [this, rank](int c) { Tell([this, rank, c] { Connect(rank, c); }); },
+                      .tell = [this, rank](int c) { Tell([this, rank, c] { TellReady(rank, c); }); }};
+  if (say) {
+    EPIC_CHECK(config.algorithm != Algorithm::kMulticast);
+    asks = {.connect = [this, rank](int peer) { SayQueuePair(rank, peer); },
+            .tell = [this, rank](int peer) { say(rank, peer, /*ready=*/true); }};
   }
+  PathRank& added =
+      *ranks.emplace_back(std::make_unique<PathRank>(config, world.host(rank, group), std::move(asks)));
+  const auto reads = static_cast<uint8_t>(config.algorithm == Algorithm::kMulticast ? kReads : 0);
+  added.SetPeers(world.AddPeers(
+      rank, added, {.send_depth = kHostQueueDepth, .recv_depth = kHostQueueDepth, .max_rd_atomic = reads},
+      group));
+}
+
+void GroupRanks::At::AddDatagrams() {
+  PathRank::Multicast multicast{.address = Ipv4{kFirstAddress + static_cast<uint32_t>(group) * kAddresses},
+                                .qkey = kFirstQkey + static_cast<uint32_t>(group)};
+  DatagramConfig config{
+      .qkey = multicast.qkey, .send_depth = way.path.staging_chunks, .recv_depth = way.path.staging_chunks};
+  for (uint32_t a = 0; a < way.path.addresses; ++a)
+    config.addresses.emplace_back(Ipv4{Raw(multicast.address) + a});
+  for (int r = 0; r < world.ranks(group); ++r)
+    multicast.members.push_back(world.AddDatagrams(r, config, group));
+  for (const auto& rank : ranks) rank->SetMulticast(multicast);
 }
 
 // A message through the manager: it comes late, but is never lost.
@@ -39,11 +76,16 @@ void GroupRanks::At::Tell(std::function<void()> action) {
 }
 
 // Each end has its queue pair, and knows of it at a time of its own. Both may have asked.
-void GroupRanks::At::Connect(int a, int b) {
-  if (!IsAlive(a) || !IsAlive(b) || world.peers(a, group).IsConnected(b)) return;
-  world.ConnectPeers(a, b, group);
-  Tell([this, a, b] { SetConnected(a, b); });
-  Tell([this, a, b] { SetConnected(b, a); });
+void GroupRanks::At::Connect(int rank, int connection) {
+  const int to = PeerAt(connection);
+  if (!IsAlive(rank) || !IsAlive(to) || world.peers(rank, group).IsConnected(connection)) return;
+  world.ConnectPeers(rank, connection, group);
+  Tell([this, rank, connection] { SetConnected(rank, connection); });
+  Tell([this, to, back = BackFrom(rank, connection)] { SetConnected(to, back); });
+}
+
+void GroupRanks::At::TellReady(int rank, int connection) {
+  SetReady(PeerAt(connection), BackFrom(rank, connection));
 }
 
 void GroupRanks::At::SayQueuePair(int rank, int to) {
@@ -59,15 +101,15 @@ void GroupRanks::At::OnPeerEnd(int rank, int from, bool ready) {
   SetConnected(rank, from);
 }
 
-void GroupRanks::At::SetConnected(int rank, int peer) {
+void GroupRanks::At::SetConnected(int rank, int connection) {
   if (!IsAlive(rank)) return;
-  ranks[static_cast<size_t>(rank)]->SetConnected(peer);
+  ranks[static_cast<size_t>(rank)]->SetConnected(connection);
   world.peers(rank, group).WantPoll();
 }
 
-void GroupRanks::At::SetReady(int rank, int peer) {
+void GroupRanks::At::SetReady(int rank, int connection) {
   if (!IsAlive(rank)) return;
-  ranks[static_cast<size_t>(rank)]->SetReady(peer);
+  ranks[static_cast<size_t>(rank)]->SetReady(connection);
   world.peers(rank, group).WantPoll();
 }
 
@@ -83,6 +125,11 @@ void GroupRanks::Start(int rank, CollectiveCall& call) {
   const RankBuffers buffers = call.BuffersOf(rank);
   at_->world.host(rank, at_->group).Start(header, buffers.send, buffers.recv, buffers.registered);
   at_->world.peers(rank, at_->group).WantPoll();
+}
+
+bool GroupRanks::KeepsRoom() const {
+  const HostPathConfig& path = at_->way.path;
+  return path.staging_chunks >= 2 * path.tokens * path.world_size;
 }
 
 bool GroupRanks::Finished(size_t calls) const {

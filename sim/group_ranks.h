@@ -26,7 +26,8 @@ class GroupRanks {
   using Say = std::function<void(int rank, int to, bool ready)>;
 
   // Without a way between the hosts all calls go by the network. The world is borrowed, and so are the
-  // choices: of when messages through the manager arrive, if nobody else carries them.
+  // choices: of when messages through the manager arrive, if nobody else carries them. Who does carries none
+  // of connections that calls by multicast want.
   GroupRanks(World& world, int group, const std::optional<HostsWay>& way, Choices& choices, Say say = {});
   GroupRanks(GroupRanks&&) = default;
 
@@ -46,6 +47,18 @@ class GroupRanks {
   epic::Outcome outcome(int rank, int call) const { return host(rank).outcome(call); }
   RankLife life(int rank) const { return host(rank).life(); }
 
+  // Whether calls between the hosts go by multicast where they can.
+  bool by_multicast() const {
+    return !at_->ranks.empty() && at_->way.path.algorithm == Algorithm::kMulticast;
+  }
+  // Of ranks that do: what has become of their datagrams. Where no receive was posted: those of UdCounters.
+  MulticastCounts multicast(int rank) const { return host(rank).core().multicast(); }
+  uint64_t unposted(int rank) const { return at_->world.peers(rank, at_->group).datagrams().no_recv; }
+
+  // By the rules no datagram comes for which no receive is posted, as long as links keep order and lose nothing,
+  // and there is one way between two hosts (docs/PROTOCOL-MULTICAST.md, section 4).
+  bool KeepsRoom() const;
+
   // Every rank that is alive has made so many calls, and all have ended.
   bool Finished(size_t calls) const;
   // Where each rank stands between the hosts, a line each, for failures; empty if none does.
@@ -63,11 +76,15 @@ class GroupRanks {
     std::set<std::pair<int, int>> said = {};       // that a rank has told another of its queue pair
 
     void Tell(std::function<void()> action);
-    void Connect(int a, int b);
+    void AddRank(int rank);
+    void AddDatagrams();
+    // Both of connections by the number that the rank has for them.
+    void Connect(int rank, int connection);
+    void TellReady(int rank, int connection);
     void SayQueuePair(int rank, int to);
     void OnPeerEnd(int rank, int from, bool ready);
-    void SetConnected(int rank, int peer);
-    void SetReady(int rank, int peer);
+    void SetConnected(int rank, int connection);
+    void SetReady(int rank, int connection);
     bool IsAlive(int rank) const { return world.host(rank, group).alive(); }
   };
   const Host& host(int rank) const { return at_->world.host(rank, at_->group); }

@@ -8,6 +8,9 @@
 namespace epic::sim {
 namespace {
 
+// Of what the first call lets other ranks read; the next call's is one more, and so on.
+constexpr uint32_t kFirstReadKey = 0x1000;
+
 roce::QueuePair Connected(const HostConfig& config) {
   roce::Policy policy = roce::RxeLike();
   policy.retry_7_is_forever = !config.retries_end;
@@ -75,7 +78,8 @@ int Host::Start(const ControlHeader& header, std::span<const uint8_t> send, std:
     CopyOwnPart(header, rank_, send.data(), recv.data());
   }
   const Way way = registered || !core_.Fits(header) ? Way::kDirect : Way::kBounce;
-  const CallNumber call = core_.Make(header, send.data(), recv.data(), way);
+  const uint32_t rkey = core_.NeedsReads(header) ? kFirstReadKey + static_cast<uint32_t>(calls_.size()) : 0;
+  const CallNumber call = core_.Make(header, send.data(), recv.data(), way, rkey);
   EPIC_CHECK(call == static_cast<CallNumber>(calls_.size()));
   calls_.emplace_back();
   ++unfinished_;
@@ -94,7 +98,7 @@ int Host::AllReduce(DataType type, std::span<const uint8_t> send, std::span<uint
 int Host::Barrier() { return Start({.collective = Collective::kBarrier}, {}, {}); }
 
 void Host::OnPacket(Nanos now, const roce::Packet& packet) {
-  OwnMemory memory(/*open_to_peers=*/false);
+  OwnMemory memory(/*peers=*/nullptr);
   qp_.OnPacket(now, packet, memory);
   EPIC_CHECK(qp_.counters().ack_beyond == 0 && qp_.counters().not_ours == 0);
   EPIC_CHECK(qp_.state() == roce::QpState::kRts);
@@ -161,6 +165,12 @@ void Host::TakeEnded(Nanos now) {
   }
 }
 
+ReadAccess Host::access(uint32_t rkey) const {
+  const uint64_t call = uint64_t{rkey} - kFirstReadKey;
+  if (call >= calls_.size()) return ReadAccess::kNone;
+  return calls_[call].state == CallState::kRunning ? ReadAccess::kOpen : ReadAccess::kEnded;
+}
+
 void Host::Act(Nanos now) {
   RunProcess(now);
   if (alive() && qp_.next_deadline() <= now) WantPoll();
@@ -187,7 +197,7 @@ void Host::Kill() {
 
 void Host::Poll(Nanos now, roce::PacketSink& sink, int budget) {
   if (!stopped_) RunProcess(now);
-  OwnMemory memory(/*open_to_peers=*/false);
+  OwnMemory memory(/*peers=*/nullptr);
   qp_.Poll(now, memory, sink, budget);
 }
 

@@ -1,6 +1,6 @@
 // A rank on a host of the virtual-time world: its calls, as the host library runs them (GroupCalls), on an RC
-// queue pair to its switch that behaves as Linux' rdma_rxe. Who gives it queue pairs to other ranks, too, posts
-// what is for these (sim/path_rank.h).
+// queue pair to its switch that behaves as Linux' rdma_rxe. Who gives it queue pairs to other ranks, too,
+// posts what is for these (sim/path_rank.h).
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,13 @@ enum class RankLife : uint8_t {
   kAlive,
   kAborted,  // the manager has told it that its group has failed: its queue pair is gone
   kKilled,   // its process is gone, and whatever it was doing
+};
+
+// Whether other ranks may read memory by a key.
+enum class ReadAccess : uint8_t {
+  kNone,   // no call has it
+  kOpen,   // the call is running
+  kEnded,  // it has ended
 };
 
 // The host's end of its edge.
@@ -118,6 +125,9 @@ class Host {
   void SetStopped(bool stopped);
 
   const roce::QueuePair& qp() const { return qp_; }
+
+  // Of a key by which Start has let other ranks read.
+  ReadAccess access(uint32_t rkey) const;
 
   // For who has the queue pairs to other ranks, which tells of completions and connections there. Then Act is
   // due.

@@ -1,5 +1,6 @@
 #include "sim/hosts_way.h"
 
+#include <algorithm>
 #include <initializer_list>
 
 #include "protocol/types.h"
@@ -20,6 +21,14 @@ std::optional<HostsWay> ChooseWay(const Scenario& scenario, const WorldConfig& c
   hosts.path.inline_bytes = hosts.path.algorithm == Algorithm::kDoubling ? one_of({4096, kMaxInlineBytes})
                                                                          : one_of({128, 1024, 8192});
   hosts.tell_ns = static_cast<Nanos>(one_of({1, 10, 500})) * kMicrosecond;
+  if (scenario.algorithm == "multicast" || (scenario.algorithm == "all" && choices.Below(2) == 0)) {
+    hosts.path.algorithm = Algorithm::kMulticast;
+    hosts.path.chunk_bytes = config.path_mtu;
+    hosts.path.message_bytes = std::max(hosts.path.message_bytes, config.path_mtu);
+    hosts.path.tokens = static_cast<uint32_t>(one_of({1, 2}));
+    hosts.path.staging_chunks = static_cast<uint32_t>(one_of({2 * hosts.path.tokens, 64, 512}));
+    hosts.path.addresses = static_cast<uint32_t>(one_of({1, 1, 3}));
+  }
   if (way == 1) return hosts;
   // The switches lack a type and an operation, of those that calls have.
   const bool all = scenario.types == "all";

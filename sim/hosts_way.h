@@ -13,7 +13,9 @@
 namespace epic::sim {
 
 struct HostsWay {
-  HostPathConfig path;  // rank and size are filled in; agrees_by_exchange: all calls go between the hosts
+  // Rank and size are filled in, and so are chunks of a path MTU where datagrams have none.
+  // agrees_by_exchange: all calls go between the hosts.
+  HostPathConfig path;
   // Of the switches, if not: what they lack goes between the hosts.
   Abilities abilities = Abilities::All();
   Nanos tell_ns = 1;  // longest time of a message from rank to rank through the manager

@@ -34,6 +34,9 @@ Counts& Counts::operator+=(const Counts& other) {
   aborted += other.aborted;
   old += other.old;
   late_timers += other.late_timers;
+  datagram_chunks += other.datagram_chunks;
+  read_chunks += other.read_chunks;
+  unposted += other.unposted;
   by_network += other.by_network;
   with_block += other.with_block;
   by_path_hosts += other.by_path_hosts;
@@ -61,6 +64,10 @@ std::string Describe(const Counts& counts) {
         "busy",
         counts.by_network, counts.with_block, counts.by_path_hosts, counts.refused, counts.granted,
         counts.busy);
+  }
+  if (counts.datagram_chunks + counts.read_chunks > 0) {
+    groups += fmt::format("; {} chunks by datagrams, {} read, {} datagrams without a receive",
+                          counts.datagram_chunks, counts.read_chunks, counts.unposted);
   }
   const std::string all = fmt::format(
       "{} calls, {} packets, {} super-frames, {:.6f} virtual seconds; {} lost, {} cut, {} corrupted, {} "

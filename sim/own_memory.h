@@ -15,19 +15,28 @@ namespace epic::sim {
 inline constexpr uint32_t kOwnLkey = 1;
 inline constexpr uint32_t kOwnRkey = 2;
 
+// What peers may read and write by which keys.
+class PeerAccess {
+ public:
+  virtual ~PeerAccess() = default;
+  // As roce::Memory's Map.
+  virtual std::optional<std::span<uint8_t>> MapForPeers(uint32_t rkey, uint64_t address, uint32_t length) = 0;
+};
+
 class OwnMemory final : public roce::Memory {
  public:
-  // open_to_peers: they may read and write it by kOwnRkey.
-  explicit OwnMemory(bool open_to_peers) : open_to_peers_(open_to_peers) {}
+  // Without `peers` they may do nothing. Borrowed.
+  explicit OwnMemory(PeerAccess* peers) : peers_(peers) {}
   std::optional<std::span<uint8_t>> Map(roce::Access access, uint32_t key, uint64_t address,
                                         uint32_t length) override {
     const bool local = access == roce::Access::kLocalRead || access == roce::Access::kLocalWrite;
-    if (local ? key != kOwnLkey : !open_to_peers_ || key != kOwnRkey) return std::nullopt;
+    if (!local) return peers_ == nullptr ? std::nullopt : peers_->MapForPeers(key, address, length);
+    if (key != kOwnLkey) return std::nullopt;
     return std::span(std::bit_cast<uint8_t*>(address), length);
   }
 
  private:
-  bool open_to_peers_;
+  PeerAccess* peers_;
 };
 
 // All of a buffer, as a work request names it.

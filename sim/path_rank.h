@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -26,10 +27,17 @@ class PathRank final : public PeerDriver {
   // What it asks of others who are told of all ranks' connections. Not called from within SetConnected and
   // SetReady.
   struct Asks {
-    // A queue pair to the peer; then SetConnected is called. Asked once for each.
-    std::function<void(int peer)> connect;
-    // That the peer be told: what it may send to has been posted (SetReady there).
-    std::function<void(int peer)> tell;
+    // A queue pair for the connection; then SetConnected is called. Asked once for each.
+    std::function<void(int connection)> connect;
+    // That the other end be told: what it may send to has been posted (SetReady there).
+    std::function<void(int connection)> tell;
+  };
+  // How a group's datagrams go: the first of its addresses, which are one after the other; the Q_Key of its
+  // first epoch; each rank's queue pair.
+  struct Multicast {
+    Ipv4 address{};
+    uint32_t qkey = 0;
+    std::vector<Qpn> members = {};
   };
 
   // The host is the rank's, which has made no call yet; borrowed.
@@ -39,29 +47,34 @@ class PathRank final : public PeerDriver {
 
   // Who has its queue pairs; borrowed. Before the first call.
   void SetPeers(Peers& peers) { peers_ = &peers; }
+  // If calls go by multicast. The same.
+  void SetMulticast(const Multicast& multicast) { multicast_ = multicast; }
 
-  // The queue pair to the peer is there. Then Peers::WantPoll is due, as after SetReady.
-  void SetConnected(int peer);
-  // The peer receives what is sent to it.
-  void SetReady(int peer) { host_.core().SetReady(static_cast<uint32_t>(peer)); }
+  // The connection's queue pair is there. Then Peers::WantPoll is due, as after SetReady.
+  void SetConnected(int connection);
+  // The other end receives what is sent to it.
+  void SetReady(int connection) { host_.core().SetReady(static_cast<uint32_t>(connection)); }
 
-  void OnCompletion(Nanos now, int peer, const roce::Completion& completion) override;
+  void OnCompletion(Nanos now, int connection, const roce::Completion& completion) override;
   void Poll(Nanos now, Peers& peers) override;
+  std::optional<std::span<uint8_t>> MapForPeers(uint32_t rkey, uint64_t address, uint32_t length) override;
   // At once, when what has come from the switch is news for the connections.
   Nanos next_deadline() const override { return HasNews() ? 0 : kNever; }
 
  private:
-  bool HasNews() const {
-    return host_.core().failed() ? !closed_ : host_.core().wants_connections();
-  }
+  bool HasNews() const { return host_.core().failed() ? !closed_ : host_.core().wants_connections(); }
   void Post(const GroupCalls::Request& request);
+  void OnDatagram(const roce::Completion& completion);
   void Ask();
 
   Host& host_;
   const Asks asks_;
   Peers* peers_ = nullptr;
-  std::vector<uint32_t> asked_;  // for connections with these peers
-  std::vector<int> untold_;      // connected ones that have not been told
+  Multicast multicast_;
+  uint32_t epoch_ = 0;           // whose Q_Key datagrams have
+  std::vector<uint32_t> asked_;  // for connections of these numbers
+  std::vector<int> untold_;      // whose other ends have not been told
+  std::vector<uint8_t> others_;  // what is where a call's memory was
   bool closed_ = false;
 };
 

@@ -3,23 +3,38 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "sim/own_memory.h"
 
 namespace epic::sim {
+namespace {
+
+constexpr auto kOfDatagrams = static_cast<int>(kDatagrams);
+
+}  // namespace
 
 void Peers::Connection::TakeTurn(Nanos now, roce::PacketSink& sink) {
-  OwnMemory memory(/*open_to_peers=*/true);
+  OwnMemory memory(&access);
   qp.Poll(now, memory, sink, /*budget=*/1);
 }
 
-roce::PostResult Peers::PostSend(int peer, const roce::SendWr& wr) {
-  const auto found = connections_.find(peer);
+void Peers::Datagrams::TakeTurn(Nanos, roce::PacketSink& sink) {
+  OwnMemory memory(/*peers=*/nullptr);
+  qp.Poll(memory, sink, /*budget=*/1);
+}
+
+roce::PostResult Peers::PostSend(int connection, const roce::SendWr& wr) {
+  if (connection == kOfDatagrams && datagrams_) return datagrams_->qp.PostSend(wr);
+  const auto found = connections_.find(connection);
   return found == connections_.end() ? roce::PostResult::kBadState : found->second->qp.PostSend(wr);
 }
 
-roce::PostResult Peers::PostRecv(int peer, const roce::RecvWr& wr) {
-  const auto found = connections_.find(peer);
+roce::PostResult Peers::PostRecv(int connection, const roce::RecvWr& wr) {
+  if (connection == kOfDatagrams && datagrams_) return datagrams_->qp.PostRecv(wr);
+  const auto found = connections_.find(connection);
   return found == connections_.end() ? roce::PostResult::kBadState : found->second->qp.PostRecv(wr);
+}
+
+void Peers::SetQkey(uint32_t qkey) {
+  EPIC_CHECK(datagrams_->qp.Modify(roce::QpState::kRts, qkey) == roce::ModifyResult::kOk);
 }
 
 void Peers::WantPoll() {
@@ -29,22 +44,30 @@ void Peers::WantPoll() {
 }
 
 void Peers::Close() {
-  for (const auto& [peer, connection] : connections_)
+  for (const auto& [number, connection] : connections_)
     EPIC_CHECK(connection->qp.Modify({.state = roce::QpState::kErr}) == roce::ModifyResult::kOk);
+  if (datagrams_) EPIC_CHECK(datagrams_->qp.Modify(roce::QpState::kErr) == roce::ModifyResult::kOk);
   WantPoll();
 }
 
-void Peers::Connect(int peer, roce::QueuePair qp) {
+void Peers::Connect(int connection, roce::QueuePair qp) {
   EPIC_CHECK(!killed_);
-  EPIC_CHECK(connections_.emplace(peer, std::make_unique<Connection>(place_, std::move(qp))).second);
+  EPIC_CHECK(
+      connections_.emplace(connection, std::make_unique<Connection>(place_, driver_, std::move(qp))).second);
   WantPoll();
+}
+
+void Peers::AddDatagrams(roce::UdQueuePair qp) {
+  EPIC_CHECK(!killed_ && datagrams_ == nullptr);
+  datagrams_ = std::make_unique<Datagrams>(place_, std::move(qp));
 }
 
 bool Peers::OnPacket(Nanos now, const roce::Packet& packet) {
-  for (const auto& [peer, connection] : connections_) {
+  for (const auto& [number, connection] : connections_) {
     if (connection->qp.config().local_qpn != packet.bth.dest_qp) continue;
-    OwnMemory memory(/*open_to_peers=*/true);
+    OwnMemory memory(&driver_);
     connection->qp.OnPacket(now, packet, memory);
+    CollectFrom(number, &connection->qp);
     // Its answer comes before what the driver sends because of it.
     if (connection->qp.next_deadline() <= now) place_.nic->StandInLine(*connection);
     return true;
@@ -52,26 +75,42 @@ bool Peers::OnPacket(Nanos now, const roce::Packet& packet) {
   return false;
 }
 
+void Peers::OnMulticast(const roce::Packet& packet) {
+  if (datagrams_ == nullptr) return;
+  OwnMemory memory(/*peers=*/nullptr);
+  datagrams_->qp.OnPacket(packet, memory);
+  CollectFrom(kOfDatagrams, &datagrams_->qp);
+}
+
+void Peers::Collect() {
+  for (const auto& [number, connection] : connections_) CollectFrom(number, &connection->qp);
+  if (datagrams_) CollectFrom(kOfDatagrams, &datagrams_->qp);
+}
+
 // Until nothing completes any more: what is posted in ERR does so at once.
 void Peers::RunDriver(Nanos now) {
   bool news = wants_poll_ || driver_.next_deadline() <= now;
   wants_poll_ = false;
   while (true) {
-    for (const auto& [peer, connection] : connections_) {
-      for (roce::Completion c; connection->qp.NextCompletion(&c); news = true)
-        driver_.OnCompletion(now, peer, c);
+    for (; !completed_.empty(); news = true) {
+      const auto [connection, completion] = completed_.front();
+      completed_.pop_front();
+      driver_.OnCompletion(now, connection, completion);
     }
     if (!std::exchange(news, false)) return;
     driver_.Poll(now, *this);
+    Collect();
   }
 }
 
 void Peers::Run(Nanos now, bool stopped) {
   if (killed_) return;
+  Collect();
   if (!stopped) RunDriver(now);
-  for (const auto& [peer, connection] : connections_) {
+  for (const auto& [number, connection] : connections_) {
     if (connection->qp.next_deadline() <= now) place_.nic->StandInLine(*connection);
   }
+  if (datagrams_ && datagrams_->qp.wants_poll()) place_.nic->StandInLine(*datagrams_);
 }
 
 Nanos Peers::next_deadline(Nanos now) const {
@@ -81,13 +120,16 @@ Nanos Peers::next_deadline(Nanos now) const {
     if (deadline > now) next = std::min(next, deadline);
   };
   note(driver_.next_deadline());
-  for (const auto& [peer, connection] : connections_) note(connection->qp.next_deadline());
+  for (const auto& [number, connection] : connections_) note(connection->qp.next_deadline());
   return next;
 }
 
 void Peers::Kill() {
-  for (const auto& [peer, connection] : connections_) place_.nic->Forget(*connection);
+  for (const auto& [number, connection] : connections_) place_.nic->Forget(*connection);
+  if (datagrams_) place_.nic->Forget(*datagrams_);
   connections_.clear();
+  datagrams_.reset();
+  completed_.clear();
   wants_poll_ = false;
   killed_ = true;
 }

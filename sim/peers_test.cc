@@ -125,6 +125,69 @@ TEST(PeersTest, WhoHasNothingToSendIsPassedOver) {
   for (size_t i = 4; i < 8; ++i) EXPECT_EQ(left[i].to, left[7].to);
 }
 
+// A process that stood still finds what has come meanwhile as it came, whichever queue pair it came to.
+TEST(PeersTest, CompletionsComeInTheOrderInWhichTheNicHadThem) {
+  Net net({.tree = Star(4)}, kLateAcks);
+  net.world.host(0).SetStopped(true);
+  const std::vector<int> order = {2, 3, 1, 3, 2};
+  for (size_t k = 0; k < order.size(); ++k)
+    net.world.At(static_cast<Nanos>(k) * kMillisecond, [&net, from = order[k]] { net.Send(from, 0, 10); });
+  net.world.At(kSecond / 2, [&net] { net.world.host(0).SetStopped(false); });
+  ASSERT_TRUE(net.RunUntilReceived({order.size()}));
+  std::vector<int> from;
+  for (const Scripted::Done& done : net.drivers[0].done) from.push_back(done.peer);
+  EXPECT_EQ(from, order);
+}
+
+// To all members, with the sender if its NIC does so, and to nobody else.
+TEST(PeersTest, DatagramsReachTheMembersOfTheirGroup) {
+  constexpr auto kNumber = static_cast<int>(kDatagrams);
+  const Ip group = Ipv4{0xefc00001}, other = Ipv4{0xefc00002};
+  for (const bool returns : {false, true}) {
+    Net net({.tree = FullTree(2, 2), .returns_multicast = returns});
+    std::vector<std::vector<uint8_t>> memory(4, std::vector<uint8_t>(140));
+    std::vector<Qpn> qpns;
+    for (int r = 0; r < 4; ++r) {
+      qpns.push_back(net.world.AddDatagrams(r, {.addresses = {r == 3 ? other : group}, .qkey = 7}));
+      const auto sges = SgesOf(memory[static_cast<size_t>(r)].data(), 140);
+      if (r == 1) continue;
+      EXPECT_EQ(net.world.peers(r).PostRecv(kNumber, {.wr_id = 5, .sges = sges}), roce::PostResult::kOk);
+    }
+    std::vector<uint8_t> data(100, 0x5a);
+    roce::SendWr send{.sges = SgesOf(data.data(), data.size())};
+    send.ud = roce::UdAddress{.ip = group, .qpn = roce::kMulticastQpn, .qkey = 7};
+    EXPECT_EQ(net.world.peers(0).PostSend(kNumber, send), roce::PostResult::kOk);
+    net.world.peers(0).WantPoll();
+    ASSERT_FALSE(net.world.RunUntil([] { return false; }, kSecond));
+    EXPECT_EQ(net.drivers[0].done.size(), returns ? 2u : 1u) << "one is its sending";
+    EXPECT_EQ(net.world.peers(1).datagrams().no_recv, 1u);
+    ASSERT_EQ(net.drivers[2].done.size(), 1u);
+    EXPECT_EQ(net.drivers[2].done[0].peer, kNumber);
+    EXPECT_EQ(net.drivers[2].done[0].completion.src_qpn, qpns[0]);
+    EXPECT_EQ(std::vector(memory[2].begin() + 40, memory[2].end()), data);
+    EXPECT_TRUE(net.drivers[3].done.empty());
+    EXPECT_EQ(net.world.peers(3).datagrams().not_ours, 0u) << "its NIC knows who is a member";
+    EXPECT_EQ(net.world.unclaimed(), 0);
+  }
+}
+
+// Two ranks may have several connections, each with a number of its own.
+TEST(PeersTest, TwoRanksMayHaveSeveralConnections) {
+  Net net({.tree = Star(2)});
+  constexpr auto kSecondOne = static_cast<int>(kFetchRing);
+  net.world.ConnectPeers(0, kSecondOne + 1);
+  ASSERT_TRUE(net.world.peers(1).IsConnected(kSecondOne + 0));
+  EXPECT_FALSE(net.world.peers(1).IsConnected(kSecondOne + 1));
+  std::vector<uint8_t> in(10), out(10, 9);
+  EXPECT_EQ(net.world.peers(1).PostRecv(kSecondOne, {.sges = SgesOf(in.data(), 10)}), roce::PostResult::kOk);
+  EXPECT_EQ(net.world.peers(0).PostSend(kSecondOne + 1, {.sges = SgesOf(out.data(), 10)}),
+            roce::PostResult::kOk);
+  net.world.peers(0).WantPoll();
+  ASSERT_TRUE(net.RunUntilReceived({0, 1}));
+  EXPECT_EQ(net.drivers[1].done[0].peer, kSecondOne);
+  EXPECT_EQ(in, out);
+}
+
 // With ranks_take_turns the queue pairs to the switch stand in the same line.
 TEST(PeersTest, RanksTakeTurnsWithThem) {
   Net net({.tree = Star(3), .path_mtu = kMtu, .ranks_take_turns = true}, kLateAcks);

@@ -237,6 +237,10 @@ Scenario ChosenBySeed(Scenario scenario, const SeedLists& lists) {
     scenario.path = Choices(scenario.seed * 7919 + 12).Below(2) == 0 ? "mixed" : "network";
   if (scenario.slices.empty())
     scenario.slices = Choices(scenario.seed * 7919 + 14).Below(2) == 0 ? "cut" : "whole";
+  if (scenario.algorithm.empty()) {
+    const bool all = scenario.path != "network" && Choices(scenario.seed * 7919 + 16).Below(2) == 0;
+    scenario.algorithm = all ? "all" : "first";
+  }
   return scenario;
 }
 
@@ -272,6 +276,8 @@ StatusOr<Scenario> Complete(Scenario given) {
     return Invalid(fmt::format("path '{}': network, hosts or mixed", scenario.path));
   if (scenario.slices != "whole" && scenario.slices != "cut")
     return Invalid(fmt::format("slices '{}': whole or cut", scenario.slices));
+  if (scenario.algorithm != "first" && scenario.algorithm != "multicast" && scenario.algorithm != "all")
+    return Invalid(fmt::format("algorithm '{}': first, multicast or all", scenario.algorithm));
   return scenario;
 }
 
@@ -295,11 +301,13 @@ std::string ReplayLine(const Scenario& scenario) {
   if (scenario.types == "all") line += " types=all";
   if (scenario.path != "network") line += " path=" + scenario.path;
   if (scenario.slices == "cut") line += " slices=cut";
+  if (scenario.algorithm != "first") line += " algorithm=" + scenario.algorithm;
   return line;
 }
 
 StatusOr<Scenario> ParseReplayLine(const std::string& line) {
-  Scenario scenario{.timers = "exact", .types = "first", .path = "network", .slices = "whole"};
+  Scenario scenario{
+      .timers = "exact", .types = "first", .path = "network", .slices = "whole", .algorithm = "first"};
   bool seed_given = false;
   std::istringstream words(line);
   for (std::string word; words >> word;) {
@@ -330,6 +338,8 @@ StatusOr<Scenario> ParseReplayLine(const std::string& line) {
       scenario.path = value;
     } else if (key == "slices" && !value.empty()) {
       scenario.slices = value;
+    } else if (key == "algorithm" && !value.empty()) {
+      scenario.algorithm = value;
     } else if (key == "topology") {
       scenario.topology = value;
     } else if (key == "mode") {

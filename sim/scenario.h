@@ -42,6 +42,10 @@ struct Scenario {
   // Of calls: "whole", or "cut" if they are long, into slices. Empty: the seed's choice, made by Complete, and
   // whole where that was not asked.
   std::string slices = {};
+  // Of each group's calls between the hosts: "first", one of the algorithms that there were when lines began to
+  // have a path; "multicast"; "all", each of the two for half of the groups. Empty: the seed's choice, made by
+  // Complete, and the first where that was not asked.
+  std::string algorithm = {};
 
   friend bool operator==(const Scenario&, const Scenario&) = default;
 };
@@ -100,10 +104,11 @@ const SeedLists& ListsOfSeeds();
 // What a scenario's mode may be: each of the table by its number, and mixed.
 std::vector<std::string> ModesOfScenarios();
 
-// Topology, mode, name, timers, types, path and slices chosen by the seed where they are empty. Of those with which
-// each list began, any run of as many consecutive seeds as there are combinations has each once. What was
-// added to a list since takes its share, equal to that of the others, by draws of its own. A quarter of the
-// seeds has late timers, half of them calls of all types, half of them mixed paths, half of them slices.
+// Topology, mode, name, timers, types, path, slices and algorithm chosen by the seed where they are empty. Of
+// those with which each list began, any run of as many consecutive seeds as there are combinations has each
+// once. What was added to a list since takes its share, equal to that of the others, by draws of its own. A
+// quarter of the seeds has late timers, half of them calls of all types, half of them mixed paths, half of them
+// slices; half of those that do not go by the network alone have all algorithms.
 Scenario ChosenBySeed(Scenario scenario, const SeedLists& lists);
 
 // The same from ListsOfSeeds, with the mode's number in place of its name. An error names the first value
@@ -112,8 +117,8 @@ StatusOr<Scenario> Complete(Scenario scenario);
 
 // The line, and back. Parse takes keys in any order; each must be there, but for calls, inline,
 // send-windows, acks, super-frames, timers, which are exact unless the line says that they are late, types,
-// which are the first unless it says all, path, which is the network unless it says another, and slices: calls
-// are whole unless it says that they are cut.
+// which are the first unless it says all, path, which is the network unless it says another, slices: calls
+// are whole unless it says that they are cut, and algorithm, the first unless it says another.
 std::string ReplayLine(const Scenario& scenario);
 StatusOr<Scenario> ParseReplayLine(const std::string& line);
 

@@ -18,7 +18,8 @@ TEST(ScenarioTest, ALineIsTheScenario) {
                           .timers = "exact",
                           .types = "first",
                           .path = "network",
-                          .slices = "whole"};
+                          .slices = "whole",
+                          .algorithm = "first"};
   const auto again = ParseReplayLine(ReplayLine(scenario));
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(*again, scenario);
@@ -41,7 +42,8 @@ TEST(ScenarioTest, ALineSaysWhetherWindowsChange) {
                             .timers = "exact",
                             .types = "first",
                             .path = "network",
-                            .slices = "whole"};
+                            .slices = "whole",
+                            .algorithm = "first"};
     const auto again = ParseReplayLine(ReplayLine(scenario));
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(*again, scenario);
@@ -129,6 +131,21 @@ TEST(ScenarioTest, ALineSaysWhetherLongCallsAreCut) {
   EXPECT_LE(InvocationBytes(*cut, 200), 2000u);
   EXPECT_EQ(ReplayLine(*cut), line + " slices=cut");
   for (const char* slices : {"", "1", "Cut"}) EXPECT_FALSE(ParseReplayLine(line + " slices=" + slices).ok());
+}
+
+// A line from before calls went by multicast means what it did.
+TEST(ScenarioTest, ALineSaysByWhichAlgorithmHostsGo) {
+  const std::string line = "seed=1 topology=star-4 mode=1 scenario=loss calls=7 path=hosts";
+  EXPECT_EQ(ParseReplayLine(line)->algorithm, "first");
+  EXPECT_EQ(ReplayLine(*ParseReplayLine(line + " algorithm=first")), line);
+  for (const char* algorithm : {"multicast", "all"}) {
+    const auto other = ParseReplayLine(line + " algorithm=" + algorithm);
+    ASSERT_TRUE(other.ok()) << other.status();
+    EXPECT_EQ(other->algorithm, algorithm);
+    EXPECT_EQ(ReplayLine(*other), line + " algorithm=" + algorithm);
+  }
+  for (const char* algorithm : {"", "1", "ring"})
+    EXPECT_FALSE(ParseReplayLine(line + " algorithm=" + algorithm).ok());
 }
 
 TEST(ScenarioTest, ALineMayLeaveOutTheCalls) {
@@ -335,6 +352,21 @@ TEST(ScenarioTest, HalfOfTheSeedsCutLongCalls) {
   EXPECT_LT(cut, 550);
   EXPECT_EQ(Complete({.seed = 1, .slices = "whole"})->slices, "whole");
   EXPECT_FALSE(Complete({.seed = 1, .slices = "thin"}).ok());
+}
+
+TEST(ScenarioTest, HalfOfTheSeedsBetweenHostsHaveAllAlgorithms) {
+  int all = 0;
+  for (uint64_t seed = 1; seed <= 1000; ++seed) {
+    const auto scenario = Complete({.seed = seed});
+    all += scenario->algorithm == "all" ? 1 : 0;
+    if (scenario->path == "network") {
+      EXPECT_EQ(scenario->algorithm, "first");
+    }
+  }
+  EXPECT_GT(all, 200);
+  EXPECT_LT(all, 300);
+  EXPECT_EQ(Complete({.seed = 1, .algorithm = "multicast"})->algorithm, "multicast");
+  EXPECT_FALSE(Complete({.seed = 1, .algorithm = "ring"}).ok());
 }
 
 TEST(ScenarioTest, WhatIsGivenStays) {

@@ -166,6 +166,7 @@ class Trial {
   void TraceEnds();
   int64_t Aborted();
   std::string WrongIn(int group, int rank);
+  std::string CountDatagrams(int group);
 
   const Scenario scenario_;
   const FaultPlan& plan_;
@@ -291,6 +292,8 @@ Outcome Trial::Run() {
   counts_.late_timers = world_.late_timers();
   counts_.time = world_.now();
   counts_.aborted = Aborted();
+  std::string overrun;
+  for (int g = 0; g < world_.groups(); ++g) overrun += CountDatagrams(g);
   Outcome outcome{.verdict = ended ? Verdict::kRight : Verdict::kHung, .detail = {}, .counts = counts_};
   if (!ended) {
     outcome.detail = fmt::format("group {} has not ended {} ms after the last call and the last fault\n{}",
@@ -304,6 +307,10 @@ Outcome Trial::Run() {
       outcome.verdict = Verdict::kWrong;
       outcome.detail = wrong;
     }
+  }
+  if (outcome.verdict == Verdict::kRight && !overrun.empty()) {
+    outcome.verdict = Verdict::kWrong;
+    outcome.detail = overrun;
   }
   trace_.Verdict(world_.now(), Name(outcome.verdict));
   return outcome;
@@ -338,6 +345,27 @@ int64_t Trial::Aborted() {
     }
   }
   return aborted;
+}
+
+// What is wrong with them: where nothing goes wrong on the links all of them must have come.
+std::string Trial::CountDatagrams(int group) {
+  const GroupRanks& ranks = RanksOf(group);
+  if (!ranks.by_multicast()) return {};
+  const bool in_order = !plan_.stops_hosts && !plan_.crashes_engines && !plan_.kills_hosts &&
+                        counts_.lost + counts_.repeated + counts_.delayed + counts_.corrupted == 0 &&
+                        shape_.tree.more_links.empty() && ranks.KeepsRoom();
+  std::string wrong;
+  for (int r = 0; r < world_.ranks(group); ++r) {
+    const MulticastCounts counts = ranks.multicast(r);
+    const auto unposted = static_cast<int64_t>(ranks.unposted(r));
+    counts_.datagram_chunks += static_cast<int64_t>(counts.came);
+    counts_.read_chunks += static_cast<int64_t>(counts.read);
+    counts_.unposted += unposted;
+    if (in_order && (unposted > 0 || counts.read > 0))
+      wrong += fmt::format("group {}: rank {} was overrun by {} datagrams and read {} chunks\n", group, r,
+                           unposted, counts.read);
+  }
+  return wrong;
 }
 
 // The first of the rank's calls that ended in an error without cause or with wrong elements; empty if there

@@ -40,6 +40,9 @@ struct Counts {
   int64_t aborted = 0;      // calls of one rank that ended in an error, or never, with their group
   int64_t old = 0;          // packets that came when their group had failed
   int64_t late_timers = 0;  // that were set and are late
+  int64_t datagram_chunks = 0;  // of parts, that other ranks were to send, and that came as datagrams
+  int64_t read_chunks = 0;      // and that were read, as their datagrams were lost or late
+  int64_t unposted = 0;         // datagrams for which no receive was posted
   // Of groups that the manager's tables place.
   int64_t by_network = 0;  // with memory of their own in switches
   int64_t with_block = 0;

@@ -108,10 +108,12 @@ void World::At(Nanos time, EventQueue::Action action) {
 
 void World::Transmit(int node, PortId port, const roce::Packet& packet, uint16_t ip_id, bool joins) {
   links_.Send(clock_, node, port,
-              {.packet = packet,
-               .ip_id = ip_id,
-               .group = group_of_block_[BlockOf(packet.bth.dest_qp)],
-               .joins = joins});
+              {.packet = packet, .ip_id = ip_id, .group = GroupOf(packet), .joins = joins});
+}
+
+int World::GroupOf(const roce::Packet& packet) const {
+  if (!packet.dst_ip.is_multicast()) return group_of_block_[BlockOf(packet.bth.dest_qp)];
+  return members_.at(packet.dst_ip).front().first;
 }
 
 // Its packets are taken one after the other, as if each had come alone; a host's NIC answers when it has

@@ -90,6 +90,17 @@ struct WorldConfig {
   // always do, and no host sends super-frames. Else what they may send is put on the link at once, as when
   // seeds began.
   bool ranks_take_turns = false;
+  // A NIC gives what it sends to a group to the members on its own host as well, to the sender too, as
+  // softnic's does; that of rdma_rxe gives it to none of them.
+  bool returns_multicast = true;
+};
+
+// A rank's queue pair for datagrams to the members of groups.
+struct DatagramConfig {
+  std::vector<Ip> addresses;  // of groups that it is a member of
+  uint32_t qkey = 0;
+  uint32_t send_depth = 64;
+  uint32_t recv_depth = 64;
 };
 
 class World {
@@ -123,9 +134,11 @@ class World {
 
   // Gives a rank queue pairs to other ranks and who drives them; the driver is borrowed.
   Peers& AddPeers(int rank, PeerDriver& driver, const PeerConfig& config = {}, int group = 0);
-  // Joins two ranks of a group, which have been given peers, by a queue pair at each, in RTS. At any time; of
-  // ranks that are alive.
-  void ConnectPeers(int a, int b, int group = 0);
+  // Joins a rank of a group with another by a connection of this number (sim/peers.h): a queue pair at each,
+  // in RTS. At any time; of ranks that are alive and have been given peers.
+  void ConnectPeers(int rank, int connection, int group = 0);
+  // The rank, which has been given peers, sends and receives datagrams. Returns their queue pair's number.
+  Qpn AddDatagrams(int rank, const DatagramConfig& config, int group = 0);
   Peers& peers(int rank, int group = 0) { return *Of(group).peers[static_cast<size_t>(rank)].peers; }
   // Switches forward what is not for themselves, from now on or the first AddPeers.
   const Fabric& Forwards();
@@ -144,6 +157,7 @@ class World {
   const engine::Engine& engine(int switch_number) const {
     return engines_[static_cast<size_t>(switch_number)];
   }
+  uint32_t path_mtu() const { return config_.path_mtu; }
   // For who plans groups: to install, fail and remove their contexts.
   engine::Engine& engine(int switch_number) { return engines_[static_cast<size_t>(switch_number)]; }
   // The tree of such a group has the switch.
@@ -252,6 +266,11 @@ class World {
   // Traffic between hosts.
   void Forward(int s, PortId ingress, const LinkPacket& packet);
   void TakeAtHost(int host, const roce::Packet& packet);
+  void TakeMulticast(int host, const roce::Packet& packet);
+  int GroupOf(const roce::Packet& packet) const;
+  // Of a queue pair of a rank that it has beside that to its switch.
+  Qpn NextPeerQpn(int rank, int group);
+  Psn FirstPsn();
   void LoopBack(int host, const roce::Packet& packet);
   void RunPeers(int group, int rank);
   void RunNic(int host);
@@ -270,6 +289,7 @@ class World {
   std::vector<Nic> nics_;            // by host
   std::unique_ptr<Fabric> fabric_;
   std::map<Qpn, std::pair<int, int>> rank_of_peer_qpn_;               // group and rank
+  std::map<Ip, std::vector<std::pair<int, int>>> members_;            // of multicast groups: the same
   std::vector<Nanos> down_until_;                                     // by node: standing still, or gone
   std::map<std::pair<int, engine::TimerId>, Nanos> switch_deadline_;  // by node
   ArrivalWatch arrival_watch_;

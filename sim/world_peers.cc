@@ -54,6 +54,7 @@ class World::NicSink final : public roce::PacketSink {
   void Send(const roce::Packet& packet) override {
     const int node = world_.node_of_host(host_);
     if (packet.dst_ip == AddressOf(node)) return world_.LoopBack(host_, packet);
+    if (packet.dst_ip.is_multicast() && world_.config_.returns_multicast) world_.LoopBack(host_, packet);
     world_.Transmit(node, 0, packet, world_.ip_id_[static_cast<size_t>(node)]++, /*joins=*/false);
   }
 
@@ -78,22 +79,51 @@ Peers& World::AddPeers(int rank, PeerDriver& driver, const PeerConfig& config, i
   return *of.peers;
 }
 
-void World::ConnectPeers(int a, int b, int group) {
-  EPIC_CHECK(a != b);
+Qpn World::NextPeerQpn(int rank, int group) {
   Group& of = Of(group);
-  const auto next = [&](int rank) {
-    EPIC_CHECK(kPeerQpn + of.peer_qpns < kGroupQpns);
-    const Qpn qpn{static_cast<uint32_t>(*of.spec.qpns) * kGroupQpns + kPeerQpn + of.peer_qpns++};
-    rank_of_peer_qpn_[qpn] = {group, rank};
-    return qpn;
+  EPIC_CHECK(kPeerQpn + of.peer_qpns < kGroupQpns);
+  const Qpn qpn{static_cast<uint32_t>(*of.spec.qpns) * kGroupQpns + kPeerQpn + of.peer_qpns++};
+  rank_of_peer_qpn_[qpn] = {group, rank};
+  return qpn;
+}
+
+Psn World::FirstPsn() {
+  return Psn(config_.start_psn ? *config_.start_psn : static_cast<uint32_t>(choices_.Below(1 << 24)));
+}
+
+void World::ConnectPeers(int rank, int connection, int group) {
+  const auto to = static_cast<int>(RankAt(static_cast<uint32_t>(connection)));
+  EPIC_CHECK(rank != to && connection < static_cast<int>(kDatagrams));
+  const auto end_of = [&](int at) {
+    return PeerEnd{.ip = AddressOf(node_of_host(HostOf(at, group))),
+                   .qpn = NextPeerQpn(at, group),
+                   .send_psn = FirstPsn()};
   };
-  const auto psn = [&] {
-    return Psn(config_.start_psn ? *config_.start_psn : static_cast<uint32_t>(choices_.Below(1 << 24)));
-  };
-  const PeerEnd end_a{.ip = AddressOf(node_of_host(HostOf(a, group))), .qpn = next(a), .send_psn = psn()};
-  const PeerEnd end_b{.ip = AddressOf(node_of_host(HostOf(b, group))), .qpn = next(b), .send_psn = psn()};
-  peers(a, group).Connect(b, Connected(end_a, end_b, config_, peers(a, group).config()));
-  peers(b, group).Connect(a, Connected(end_b, end_a, config_, peers(b, group).config()));
+  const PeerEnd local = end_of(rank);
+  const PeerEnd remote = end_of(to);
+  const uint32_t back = AtOtherEnd(static_cast<uint32_t>(rank), static_cast<uint32_t>(connection));
+  peers(rank, group).Connect(connection, Connected(local, remote, config_, peers(rank, group).config()));
+  peers(to, group).Connect(static_cast<int>(back),
+                           Connected(remote, local, config_, peers(to, group).config()));
+}
+
+Qpn World::AddDatagrams(int rank, const DatagramConfig& config, int group) {
+  const Qpn qpn = NextPeerQpn(rank, group);
+  roce::UdQueuePair qp({.local_ip = AddressOf(node_of_host(HostOf(rank, group))),
+                        .local_qpn = qpn,
+                        .mtu = config_.path_mtu,
+                        .send_depth = config.send_depth,
+                        .recv_depth = config.recv_depth,
+                        .max_inline_bytes = 0});
+  EPIC_CHECK(qp.Modify(roce::QpState::kInit, config.qkey) == roce::ModifyResult::kOk);
+  EPIC_CHECK(qp.Modify(roce::QpState::kRtr) == roce::ModifyResult::kOk);
+  EPIC_CHECK(qp.Modify(roce::QpState::kRts, {}, FirstPsn()) == roce::ModifyResult::kOk);
+  for (const Ip& address : config.addresses) {
+    EPIC_CHECK(qp.Attach(address));
+    members_[address].emplace_back(group, rank);
+  }
+  peers(rank, group).AddDatagrams(std::move(qp));
+  return qpn;
 }
 
 // A world without queue pairs between ranks forwards what a switch took for a group that it has lost.
@@ -104,6 +134,7 @@ void World::Forward(int s, PortId ingress, const LinkPacket& packet) {
 }
 
 void World::TakeAtHost(int host_number, const roce::Packet& packet) {
+  if (packet.dst_ip.is_multicast()) return TakeMulticast(host_number, packet);
   const auto found = rank_of_peer_qpn_.find(packet.bth.dest_qp);
   const bool ours = found != rank_of_peer_qpn_.end() &&
                     packet.dst_ip == AddressOf(node_of_host(host_number)) &&
@@ -111,6 +142,16 @@ void World::TakeAtHost(int host_number, const roce::Packet& packet) {
   if (!ours || !peers(found->second.second, found->second.first).OnPacket(now_, packet))
     return void(++unclaimed_);
   RunPeers(found->second.first, found->second.second);
+  RunNic(host_number);
+}
+
+// The NIC has a copy for each member before any of them does something. Where no member is the packet has
+// been flooded.
+void World::TakeMulticast(int host_number, const roce::Packet& packet) {
+  std::vector<std::pair<int, int>> here = members_.at(packet.dst_ip);
+  std::erase_if(here, [&](const auto& member) { return HostOf(member.second, member.first) != host_number; });
+  for (const auto& [group, rank] : here) peers(rank, group).OnMulticast(packet);
+  for (const auto& [group, rank] : here) RunPeers(group, rank);
   RunNic(host_number);
 }
 

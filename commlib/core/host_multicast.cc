@@ -173,7 +173,7 @@ bool HostMulticast::NextDatagram(MulticastWork* work) {
 void HostMulticast::SettleTokens() {
   while (!here_.empty()) {
     if (!is_slice_open_) OpenSlice();
-    if (!IsSliceSent() || !EndsHere(here_.front())) return;
+    if (!IsSliceGiven() || !EndsHere(here_.front())) return;
     TakeToken();
   }
 }
@@ -193,6 +193,8 @@ void HostMulticast::TakeToken() {
   is_slice_open_ = false;
 }
 
+// A NIC sends of its queue pairs by turns. A token that were posted with its slice would overtake it, and
+// come again and again while what is to go before it piles up here.
 bool HostMulticast::NextToken(std::span<uint8_t> memory, MulticastWork* work) {
   if (!IsSliceSent()) return false;
   Say(Message::kToken, here_.front(), false, memory, work);

@@ -154,9 +154,9 @@ class HostMulticast {
   bool OnToken(uint32_t token);
   void SettleTokens();
   void OpenSlice();
-  // The first token is here, and what this rank sends by it has left. A NIC serves its queue pairs in turn,
-  // so that a token that is posted behind datagrams may go before them.
-  bool IsSliceSent() const { return is_slice_open_ && own_next_ == own_end_ && own_sent_ == own_given_; }
+  // The first token is here, and what this rank sends by it has been given out; and has left the NIC.
+  bool IsSliceGiven() const { return is_slice_open_ && own_next_ == own_end_; }
+  bool IsSliceSent() const { return IsSliceGiven() && own_sent_ == own_given_; }
   void TakeToken();
   void AdvanceWhole();
   bool NextDatagram(MulticastWork* work);

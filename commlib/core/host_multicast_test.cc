@@ -169,6 +169,29 @@ TEST(HostMulticastSizeTest, NoInvocationHasMoreChunksThanANumberHas) {
   EXPECT_EQ(MostMulticastBytes(config, broadcast), 65536ull * 4096);
 }
 
+// A NIC has a queue for each of its queue pairs.
+TEST(HostMulticastTokenTest, ATokenDoesNotOvertakeItsSlice) {
+  HostMulticast multicast(
+      {.world_size = 3, .chunk_bytes = 64, .staging_chunks = 8, .tokens = 1, .read_bytes = 64}, 0);
+  std::vector<uint8_t> memory(multicast.memory_bytes()), data(64 * 16);
+  multicast.Begin(
+      {.header = MakeHeader(Collective::kBroadcast, 3, data.size(), DataType::kByte, ReduceOp::kNone),
+       .send = data.data(),
+       .recv = data.data()});
+  MulticastWork work;
+  for (int chunk = 0; chunk < 4; ++chunk) {
+    ASSERT_TRUE(multicast.NextSend(false, true, memory, &work));
+    EXPECT_EQ(work.kind, MulticastWork::Kind::kDatagram);
+  }
+  for (int chunk = 0; chunk < 4; ++chunk) {
+    EXPECT_FALSE(multicast.NextSend(false, true, memory, &work)) << chunk << " have been sent";
+    multicast.OnDatagramSent();
+  }
+  ASSERT_TRUE(multicast.NextSend(false, true, memory, &work));
+  EXPECT_EQ(work.kind, MulticastWork::Kind::kMessage);
+  EXPECT_EQ(memory[work.offset], 1) << "TOKEN";
+}
+
 class HostMulticastTest : public testing::TestWithParam<uint32_t> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, HostMulticastTest, testing::Range(2u, 10u));
 

@@ -44,6 +44,10 @@ constexpr bool IsOfFetchRing(uint32_t connection) {
 
 // The rank's neighbours on the fetch ring, as connections: ascending; one if there are two ranks.
 std::vector<uint32_t> FetchRingOf(uint32_t rank, uint32_t world_size);
+// The number that the other end has for a connection of the rank.
+constexpr uint32_t AtOtherEnd(uint32_t rank, uint32_t connection) {
+  return connection - RankAt(connection) + rank;
+}
 
 // Those of its peers that it exchanges with: ascending.
 std::vector<uint32_t> CubePeersOf(uint32_t rank, uint32_t world_size);

@@ -134,6 +134,7 @@ std::optional<HostsWay> Life::WayOf(const manager::JoinedReply& reply) {
   if (!all && !reply.hosts_reach) return std::nullopt;
   Scenario by_hosts = place_.scenario;
   by_hosts.path = "hosts";
+  by_hosts.algorithm = "first";  // the manager's tables know of no multicast here
   std::optional<HostsWay> way = ChooseWay(by_hosts, place_.shape.config, place_.shape.choices);
   way->path.agrees_by_exchange = all;
   way->abilities = reply.abilities;
