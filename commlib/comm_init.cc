@@ -145,8 +145,8 @@ Error Comm::TakeMulticast(const JoinedInfo& joined) {
   if (!datagrams_) return {};
   if (!joined.multicast) {
     const std::string& why = joined.multicast_reason;
-    return {ErrorCode::kUnsupported, fmt::format("group {} has no multicast (algorithm): {}", options_.group,
-                                                 why.empty() ? "its manager is of an earlier version" : why)};
+    return {joined.multicast_error, fmt::format("group {} has no multicast (algorithm): {}", options_.group,
+                                                why.empty() ? "its manager is of an earlier version" : why)};
   }
   datagrams_->info = *joined.multicast;
   abilities_.multicast = true;

@@ -147,6 +147,7 @@ JoinedInfo FromProto(const proto::Joined& joined) {
                   .super_frames = joined.super_frames()};
   if (joined.has_multicast()) info.multicast = FromProto(joined.multicast());
   info.multicast_reason = joined.multicast_reason();
+  if (joined.multicast_error() == proto::ERROR_NO_RESOURCE) info.multicast_error = ErrorCode::kNoResource;
   if (!joined.remote_name().empty()) info.connect.name = joined.remote_name();
   return info;
 }

@@ -61,6 +61,7 @@ struct JoinedInfo {
   // If the network carries datagrams of this group, for which all ranks asked; else why not, or nothing.
   std::optional<MulticastInfo> multicast;
   std::string multicast_reason;
+  ErrorCode multicast_error = ErrorCode::kUnsupported;
 };
 
 class SessionState {

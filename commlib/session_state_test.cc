@@ -189,10 +189,12 @@ TEST(SessionStateTest, TheMulticastGroupIsAsTheManagerSays) {
 TEST(SessionStateTest, WithoutAMulticastGroupThereIsAReason) {
   proto::ServerMessage message;
   message.mutable_joined()->set_multicast_reason("rank 1 does not ask for multicast");
+  message.mutable_joined()->set_multicast_error(proto::ERROR_NO_RESOURCE);
   SessionState state(2);
   EXPECT_FALSE(state.OnMessage(message));
   EXPECT_FALSE(state.joined()->multicast);
   EXPECT_EQ(state.joined()->multicast_reason, "rank 1 does not ask for multicast");
+  EXPECT_EQ(state.joined()->multicast_error, ErrorCode::kNoResource);
 }
 
 TEST(SessionStateTest, AMulticastGroupThatIsNoneIsAnErrorThatNamesTheField) {
