@@ -12,7 +12,7 @@ OURS = tuple(name for name, system in SYSTEMS.items() if isinstance(system, Epic
 MODES = tuple(name for name in OURS if name.startswith("epic"))
 COLOURS = dict(zip(MODES, ("tab:blue", "tab:green", "tab:purple", "magenta"), strict=True))
 COLOURS |= {"auto": "navy", "hosts": "tab:olive", "hosts-ring": "tab:cyan", "hosts-ring-registered": "teal", "hosts-doubling": "tab:pink",
-            "hosts-lacking": "darkkhaki", "link": "black", "links": "dimgray", "openmpi": "tab:red",
+            "hosts-lacking": "darkkhaki", "multicast": "purple", "link": "black", "links": "dimgray", "openmpi": "tab:red",
             "openmpi-switches": "tab:orange", "mpich": "tab:brown", "gloo": "tab:gray", "openmpi-epic": "gold", "mpich-epic": "tan"}
 
 

@@ -158,7 +158,10 @@ class Epic(System):
 
     def __init__(self, name, *path):
         super().__init__(f"EPIC {name}", "switches")
-        self.path, self.in_network = path, "hosts" not in path
+        self.path, self.in_network = path, "hosts" not in path or "multicast" in path
+
+    def can(self, collective):
+        return "multicast" not in self.path or collective in ("broadcast", "allgather")
 
     def _rows(self, bed, collective, sizes):
         """All sizes in one run, as with the others."""
@@ -350,6 +353,7 @@ SYSTEMS = {
     "hosts-ring": Epic("between hosts, ring", "--path", "hosts", "--algorithm", "ring"),
     "hosts-ring-registered": Epic("between hosts, ring, registered", "--path", "hosts", "--algorithm", "ring", "-R", "1"),
     "hosts-doubling": Epic("between hosts, doubling", "--path", "hosts", "--algorithm", "doubling"),
+    "multicast": Epic("by multicast", "--path", "hosts", "--algorithm", "multicast"),
     "hosts-lacking": Lacking("between hosts, for want of an operation"),
     "link": Link("bound by a pair's link", 1),
     "links": Link("bound by all links at once", RANKS),

@@ -77,7 +77,7 @@ class EpicTest(Ranks, unittest.TestCase):
 
     def test_only_what_goes_through_the_switches_has_their_bound(self):
         self.assertEqual([name for name, system in systems.SYSTEMS.items() if system.in_network],
-                         [*(f"epic{mode}" for mode in systems.modes.NUMBERS), "auto", "openmpi-epic", "mpich-epic"])
+                         [*(f"epic{mode}" for mode in systems.modes.NUMBERS), "auto", "multicast", "openmpi-epic", "mpich-epic"])
 
     def test_memory_is_registered_once_only_where_the_name_says_so(self):
         rows = json.dumps({"results": [{"size": 4, "out_of_place": {"time_us": 7.0, **ENOUGH}}]})
