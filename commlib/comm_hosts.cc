@@ -71,6 +71,7 @@ Error Comm::EnsureHosts() {
   if (config.algorithm == Algorithm::kMulticast) {
     config.chunk_bytes = connect_.path_mtu;
     config.receive_bytes = device_->max_path_mtu();
+    config.staging_chunks = StagedBy(datagrams_->info);
   }
   calls_.AddHosts(config);
   return HostLinks::Create(device_, cq_, config.rank, config.world_size, connect_, &calls_,

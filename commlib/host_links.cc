@@ -20,6 +20,14 @@ uint64_t KeyOf(const verbs::DatagramSource& source) { return uint64_t{Raw(source
 
 }  // namespace
 
+uint32_t StagedBy(const MulticastInfo& info) {
+  std::vector<uint32_t> hosts;
+  for (const verbs::DatagramSource& end : info.ends) hosts.push_back(Raw(end.ip));
+  std::ranges::sort(hosts);
+  const bool share = std::ranges::adjacent_find(hosts) != hosts.end();
+  return share ? kMostStaged / 2 : kMostStaged;
+}
+
 HostLinks::HostLinks(std::shared_ptr<verbs::Device> device, std::shared_ptr<verbs::CompletionQueue> cq,
                      const verbs::ConnectInfo& connect, GroupCalls* calls, std::optional<Datagrams> datagrams)
     : device_(std::move(device)),

@@ -32,6 +32,11 @@ struct Datagrams {
   MulticastInfo info;
 };
 
+// Most receives for datagrams; and so many as a group's ranks have, all alike: fewer where ranks share a
+// host, since what they send each other takes softnic's socket of the loopback interface, which holds less.
+inline constexpr uint32_t kMostStaged = 1024;
+uint32_t StagedBy(const MulticastInfo& info);
+
 class HostLinks {
  public:
   // Of a rank. Makes room for the connections' completions in `cq`. `connect` has what all connections have

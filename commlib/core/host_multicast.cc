@@ -102,7 +102,7 @@ void HostMulticast::Begin(const HostCall& call) {
   if (has_own_) chunks_.SetPart(is_broadcast() ? 0 : config_.rank);
   counts_.expected += uint64_t{parts_ - (has_own_ ? 1 : 0)} * part_chunks_;
   const bool fits = uint64_t{parts_} * part_chunks_ <= config_.staging_chunks;
-  slice_ = fits ? 0 : std::max(1u, config_.staging_chunks / (2 * config_.tokens * parts_));
+  slice_ = fits ? 0 : std::max(1u, config_.staging_chunks / ((2 * config_.tokens - 1) * parts_));
   own_next_ = own_given_ = own_sent_ = 0;
   own_end_ = fits && has_own_ ? part_chunks_ : 0;
   tokens_ = {};
