@@ -1,6 +1,6 @@
 // What peers send to a rank between the hosts, in any order with all that may happen to it: never a crash, no
 // byte outside what was posted, nothing given out or changed after a failure, and no call that ends well
-// unless every header that came for it agreed.
+// unless every header that came for it agreed, and every byte of one by multicast has come or been read.
 #include <array>
 #include <cstring>
 #include <deque>
@@ -18,11 +18,16 @@ namespace {
 
 constexpr uint64_t kInlineBytes = 128;
 constexpr uint32_t kExchangeBytes = kControlBytes + kInlineBytes;
+constexpr uint32_t kChunkBytes = 16;
+// What the byte at a place of a result is that another rank gives.
+constexpr uint8_t ByteAt(uint64_t place) { return static_cast<uint8_t>(place * 7 + 3); }
 
 class Fuzz {
  public:
   explicit Fuzz(FuzzInput* in) : in_(*in), config_(MakeConfig()), path_(config_) {
     peers_ = PeersOf(config_.rank, config_.world_size);
+    if (config_.chunk_bytes == 0) return;
+    for (const uint32_t end : FetchRingOf(config_.rank, config_.world_size)) peers_.push_back(end);
   }
 
   void Run() {
@@ -46,11 +51,14 @@ class Fuzz {
     const uint8_t how = in_.Next();
     return {.rank = in_.Next() % n,
             .world_size = n,
-            .algorithm = static_cast<Algorithm>(how % 3),
+            .algorithm = how < 0xc0 ? static_cast<Algorithm>(how % 3) : Algorithm::kMulticast,
             .agrees_by_exchange = how / 4 % 8 != 0,
             .message_bytes = 24,
             .staging_bytes = 128,
-            .inline_bytes = kInlineBytes};
+            .inline_bytes = kInlineBytes,
+            .chunk_bytes = how < 0xc0 ? 0 : kChunkBytes,
+            .staging_chunks = 8,
+            .tokens = 1 + how % 2u};
   }
 
   void Act() {
@@ -83,9 +91,45 @@ class Fuzz {
           agreed_ = finished_ + 1;
         }
         return;
+      case 10:
+        if (config_.chunk_bytes > 0) return what < 128 ? Datagram() : Acknowledge(kDatagrams);
+        return GiveOut();
       default:
         return GiveOut();
     }
+  }
+
+  // Of any rank or of none, of any chunk and length; its bytes are those that belong there.
+  void Datagram() {
+    auto& recvs = links_[kDatagrams].recvs;
+    if (recvs.empty() || headers_.empty()) return;
+    const HostPath::Request request = recvs.front();
+    recvs.pop_front();
+    const size_t op = std::min(finished_, headers_.size() - 1);
+    const ControlHeader& h = headers_[op];
+    const uint64_t part_bytes = h.count * ElementBytes(h.type);
+    const uint64_t chunks = std::max<uint64_t>(1, (part_bytes + kChunkBytes - 1) / kChunkBytes);
+    const uint32_t number = in_.Next();
+    const uint64_t part = number / chunks, chunk = number % chunks;
+    const uint8_t how = in_.Next();
+    uint32_t from = h.collective == Collective::kBroadcast ? h.root : static_cast<uint32_t>(part);
+    if (how % 8 == 1) from = how / 8 % config_.world_size;
+    uint32_t bytes = kChunkBytes;
+    if (chunk + 1 == chunks) bytes = static_cast<uint32_t>(part_bytes - chunk * kChunkBytes);
+    if (how % 8 == 2) bytes = how / 8 % (kChunkBytes + 1);
+    const auto invocation = static_cast<uint32_t>(op) + (how % 8 == 3 ? how / 8 : 0);
+    for (uint32_t i = 0; i < kChunkBytes; ++i)
+      request.address[kGrhBytes + i] = ByteAt(part * part_bytes + chunk * kChunkBytes + i);
+    path_.OnDatagram(request.wr_id, how % 8 == 4 ? std::nullopt : std::optional(from), bytes,
+                     invocation << 16 | number);
+  }
+
+  // On the fetch ring, of about this call.
+  void Message(const HostPath::Request& request) {
+    std::memset(request.address, 0, request.length);
+    request.address[0] = in_.Next() % 5;
+    request.address[2] = in_.Next() % 10;
+    request.address[4] = static_cast<uint8_t>(finished_ + in_.Next() % 16 / 15);
   }
 
   void Post() {
@@ -113,11 +157,13 @@ class Fuzz {
     HostPath::Request request;
     const bool had_failed = path_.failed();  // it may fail by what it finds behind this one
     if (!path_.NextRequest(&request)) return;
+    if (request.verb == HostVerb::kQkey) return;
     EPIC_CHECK(!had_failed && request.length > 0);
     auto& link = links_[request.peer];
     (request.is_recv ? link.recvs : link.sends).push_back(request);
     // Reads what a NIC would read.
-    if (!request.is_recv) sum_ += request.address[0] + request.address[request.length - 1];
+    if (!request.is_recv && request.verb == HostVerb::kSend)
+      sum_ += request.address[0] + request.address[request.length - 1];
   }
 
   void Acknowledge(uint32_t peer) {
@@ -125,6 +171,13 @@ class Fuzz {
     if (sends.empty()) return;
     const HostPath::Request request = sends.front();
     sends.pop_front();
+    if (request.verb == HostVerb::kRead) {
+      const std::vector<uint8_t>& result = buffers_[2 * static_cast<size_t>(request.op) + 1];
+      EPIC_CHECK(request.address >= result.data() &&
+                 request.address + request.length <= result.data() + result.size());
+      for (uint32_t i = 0; i < request.length; ++i)
+        request.address[i] = ByteAt(static_cast<uint64_t>(request.address - result.data()) + i);
+    }
     path_.OnComplete(peer, request.wr_id, 0, std::nullopt);
   }
 
@@ -135,7 +188,9 @@ class Fuzz {
     const HostPath::Request request = link.recvs.front();
     link.recvs.pop_front();
     uint32_t bytes = request.length, imm = request.imm;
-    if (request.length == kExchangeBytes) {
+    if (IsOfFetchRing(peer)) {
+      Message(request);
+    } else if (request.length == kExchangeBytes) {
       const size_t op = OpOf(link.exchanges++);
       // Of a call that this rank has not made yet it may be anything.
       ControlHeader h = op < headers_.size() ? Sent(op) : ControlHeader{.invocation = op};
@@ -182,6 +237,7 @@ class Fuzz {
           EPIC_CHECK(header && header->status == ControlStatus::kOk);
           EPIC_CHECK(FirstDifference(*header, Sent(finished_)) == ControlField::kNone);
         }
+        CheckResult(finished_);
         const bool has_exchange = config_.agrees_by_exchange || IsInlined(Sent(finished_));
         EPIC_CHECK(has_exchange ? !came_[finished_].empty() : came_[finished_].empty());
         EPIC_CHECK(config_.agrees_by_exchange || agreed_ > finished_);
@@ -189,6 +245,19 @@ class Fuzz {
         EPIC_CHECK(path_.failed() && done->outcome == path_.failure());
       }
       ++finished_;
+    }
+  }
+
+  // Of a call by multicast: all that other ranks give.
+  void CheckResult(size_t op) const {
+    const ControlHeader& h = headers_[op];
+    if (!IsByMulticast(h, config_.algorithm)) return;
+    const std::vector<uint8_t>& result = buffers_[2 * op + 1];
+    const uint64_t part_bytes = h.count * ElementBytes(h.type);
+    if (h.collective == Collective::kBroadcast && h.root == config_.rank) return;
+    for (uint64_t at = 0; at < result.size(); ++at) {
+      const bool is_own = h.collective == Collective::kAllGather && at / part_bytes == config_.rank;
+      EPIC_CHECK(is_own || result[at] == ByteAt(at));
     }
   }
 
