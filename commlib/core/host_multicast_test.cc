@@ -30,8 +30,48 @@ HostPathConfig MulticastConfig(uint32_t n, uint32_t chunk_bytes, uint32_t stagin
           .staging_chunks = staging_chunks};
 }
 
+// Only the owner's datagrams of the open call fill its chunks, each once; all others are counted.
+TEST(HostMulticastRulesTest, WhatIsNotOfTheCallIsDropped) {
+  constexpr uint32_t kChunk = 64;
+  HostMulticast multicast(
+      {.rank = 1, .world_size = 3, .chunk_bytes = kChunk, .staging_chunks = 8, .read_bytes = kChunk}, 0);
+  std::vector<uint8_t> memory(multicast.memory_bytes()), send(100), recv(300);
+  HostCall call{.header = MakeHeader(Collective::kAllGather, 3, 100, DataType::kByte, ReduceOp::kNone),
+                .send = send.data(),
+                .recv = recv.data()};
+  call.header.invocation = 0x30007;
+  // The next of the receives, as another rank's byte.
+  const auto comes = [&](std::optional<uint32_t> from, uint32_t invocation, uint32_t chunk, uint32_t bytes) {
+    MulticastWork work;
+    while (multicast.NextReceive(&work)) {
+    }
+    std::ranges::fill(memory, static_cast<uint8_t>(from.value_or(9) + 1));
+    multicast.OnDatagram(from, invocation << 16 | chunk, bytes, memory);
+  };
+  multicast.Begin(call);
+  comes(std::nullopt, 7, 0, kChunk);
+  EXPECT_EQ(multicast.counts().stranger, 1u);
+  comes(0, 6, 0, kChunk);
+  EXPECT_EQ(multicast.counts().stale, 1u);
+  comes(2, 7, 0, kChunk);
+  comes(0, 7, 6, kChunk);
+  EXPECT_EQ(multicast.counts().alien, 2u) << "another rank's chunk, and one that there is not";
+  comes(0, 7, 1, kChunk);
+  EXPECT_EQ(multicast.counts().length, 1u) << "the last chunk has 36 bytes";
+  EXPECT_EQ(recv, std::vector<uint8_t>(300));
+  comes(0, 7, 1, 36);
+  EXPECT_EQ(multicast.counts().came, 1u);
+  EXPECT_EQ(recv[63] + recv[64] + recv[99] + recv[100], 0 + 1 + 1 + 0);
+  comes(0, 7, 1, 36);
+  EXPECT_EQ(multicast.counts().again, 1u);
+  multicast.Clear();
+  comes(0, 7, 0, kChunk);
+  EXPECT_EQ(multicast.counts().stale, 2u) << "no call is open";
+  EXPECT_EQ(recv[0], 0);
+}
+
 // A NIC has a queue for each of its queue pairs.
-TEST(HostMulticastTokenTest, ATokenDoesNotOvertakeItsSlice) {
+TEST(HostMulticastRulesTest, ATokenDoesNotOvertakeItsSlice) {
   HostMulticast multicast(
       {.world_size = 3, .chunk_bytes = 64, .staging_chunks = 8, .tokens = 1, .read_bytes = 64}, 0);
   std::vector<uint8_t> memory(multicast.memory_bytes()), data(64 * 16);
