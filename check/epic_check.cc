@@ -264,8 +264,11 @@ int main(int argc, char** argv) {
       .ShowDefault();
   line.Add("--ranks", &s.ranks, "with --path hosts: 2 to 8").ShowDefault();
   line.Add("--algorithm", &s.algorithm,
-           "with --path hosts: ring, which has --messages in each block; or doubling")
-      .OneOf({"ring", "doubling"})
+           "with --path hosts: ring, which has --messages in each block; doubling; or multicast, with a "
+           "datagram for each of --messages of each part, of 2 to 4 ranks")
+      .OneOf({"ring", "doubling", "multicast"})
+      .ShowDefault();
+  line.Add("--tokens", &s.tokens, "by multicast: so many hold datagrams back; 0: all are sent at once")
       .ShowDefault();
   line.Add("--different", &s.different,
            "with --path hosts: a rank makes the last call otherwise than all others, and all must end in "

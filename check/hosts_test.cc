@@ -156,7 +156,7 @@ std::string ErrorOf(Setup setup) {
 TEST(HostsTest, AnErrorNamesWhatCallsBetweenTheHostsDoNotHave) {
   EXPECT_EQ(ErrorOf({}), "none");
   EXPECT_THAT(ErrorOf({.ranks = 9}), HasSubstr("ranks: 2 to 8"));
-  EXPECT_THAT(ErrorOf({.algorithm = "auto"}), HasSubstr("algorithm: 'auto' is neither"));
+  EXPECT_THAT(ErrorOf({.algorithm = "auto"}), HasSubstr("algorithm: 'auto' is none of ring"));
   EXPECT_THAT(ErrorOf({.algorithm = "doubling", .messages = 2}), HasSubstr("messages: by doubling"));
   EXPECT_THAT(ErrorOf({.messages = 22}), HasSubstr("messages: 21 at most"));
   EXPECT_THAT(ErrorOf({.message_packets = 2}), HasSubstr("packets: "));

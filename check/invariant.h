@@ -42,7 +42,8 @@ inline constexpr std::array kInvariants = {
         "hosts, where a rank's differs, and then on every rank in the same; and a request for a block, "
         "of a group that shares one, ends in the same on every rank"},
     InvariantInfo{Invariant::kPayload, "payload",
-                  "a packet carries the reduction of all ranks below (up) or the whole result (down)"},
+                  "a packet carries the reduction of all ranks below (up) or the whole result (down); by "
+                  "multicast a Read finds what is whole, of a call that has not ended there"},
     InvariantInfo{Invariant::kOpcode, "opcode", "a packet has the opcode and immediate data of its index"},
     InvariantInfo{Invariant::kPlace, "place",
                   "a data packet has the PSN of an index that its direction carries"},

@@ -177,6 +177,8 @@ void Model::ForgetFaults(std::span<Word> state) const {
 void Model::AddChannelActions(std::span<const Word> state, size_t channel,
                               std::vector<Action>* actions) const {
   const auto object = static_cast<uint8_t>(channel);
+  if (!system().HasFaults(system().edges()[channel / 2]))
+    return actions->push_back({ActionKind::kDeliver, object});
   const uint32_t content = state[ChannelWord(channel)];
   const uint32_t length = contents_.Length(content);
   for (uint32_t at = 0; at < (bounds_.reorder_any ? length : 1); ++at) {

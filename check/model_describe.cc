@@ -4,12 +4,34 @@
 #include <array>
 
 #include "check/model.h"
+#include "check/multicast_host.h"
 
 namespace epic::check {
 namespace {
 
 const char* SyndromeName(uint8_t syndrome) {
   return roce::IsAck(syndrome) ? "ack" : roce::IsRnrNak(syndrome) ? "rnr_nak" : "nak";
+}
+
+// Of a call by multicast (docs/PROTOCOL-MULTICAST.md, section 5).
+std::string MessageName(const Edge& edge, const roce::Packet& p) {
+  if (const auto asked = ReadRequestOf(p))
+    return fmt::format("Read of bytes {} to {} of call {}", asked->offset, asked->offset + asked->length - 1,
+                       asked->call);
+  switch (p.bth.opcode) {
+    case roce::Opcode::kUdSendOnlyImm:
+      return fmt::format("datagram of call {}, chunk {}", p.imm >> 16, p.imm & 0xffff);
+    case roce::Opcode::kRcReadResponseOnly:
+      return "response of a Read";
+    case roce::Opcode::kRcAck:
+      return "acknowledgement";
+    default:
+      break;
+  }
+  if (edge.kind == Edge::Kind::kOnly) return "message of the exchange";
+  constexpr std::array kWords = {"", "TOKEN", "WHOLE", "DONE"};
+  const uint8_t kind = p.payload.front();
+  return fmt::format("{}({})", kind < kWords.size() ? kWords[kind] : "?", p.payload[2]);
 }
 
 }  // namespace
@@ -44,13 +66,13 @@ std::string Model::Describe(std::span<const Word> state, Action action) const {
   const bool up = action.object % 2 == 0;
   const roce::Packet& p = packets_[contents_.At(state[ChannelWord(action.object)], action.place)];
   const int32_t at = p.bth.psn.DistanceFrom(Psn(system().config().first_psn));
-  const bool stray = p.bth.dest_qp != SystemOf(state).QpnAt(up ? edge.parent : edge.child,
-                                                            up ? edge.child : edge.parent, edge.group);
+  const bool stray = p.bth.dest_qp != SystemOf(state).QpnAtPeer(up ? edge.child : edge.parent, edge);
   const bool shared = system().groups() > 1 && !system().is_host(edge.child);
   const std::string head = fmt::format(
       "{} {} -> {}: {}{}", kVerbs[static_cast<size_t>(action.kind)],
       system().NodeName(up ? edge.child : edge.parent), system().NodeName(up ? edge.parent : edge.child),
       stray ? "of an earlier group, " : "", shared ? fmt::format("of group {}, ", edge.group + 1) : "");
+  if (system().by_multicast()) return head + MessageName(edge, p);
   if (p.bth.opcode == roce::Opcode::kCnp) return head + "cnp";
   if (p.bth.opcode == roce::Opcode::kRcAck)
     return head + fmt::format("{} of packet {}", SyndromeName(p.aeth.syndrome), at);

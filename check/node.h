@@ -80,9 +80,14 @@ std::unique_ptr<Node> MakeSwitchNode(const System& system, int node, Packets& pa
 std::unique_ptr<Node> MakeHostNode(const System& system, int node, Packets& packets, Blobs& blobs);
 // A host of a system without switches.
 std::unique_ptr<Node> MakePathNode(const System& system, int node, Packets& packets, Blobs& blobs);
+// One whose calls go by multicast.
+std::unique_ptr<Node> MakeMulticastNode(const System& system, int node, Packets& packets, Blobs& blobs);
 // As the system's node is one of these.
 inline std::unique_ptr<Node> MakeNode(const System& system, int node, Packets& packets, Blobs& blobs) {
-  const auto make = system.by_hosts() ? MakePathNode : system.is_host(node) ? MakeHostNode : MakeSwitchNode;
+  const auto make = system.by_multicast()  ? MakeMulticastNode
+                    : system.by_hosts()    ? MakePathNode
+                    : system.is_host(node) ? MakeHostNode
+                                           : MakeSwitchNode;
   return make(system, node, packets, blobs);
 }
 

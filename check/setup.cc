@@ -191,6 +191,7 @@ Status PlaceTree(const Setup& setup, SystemConfig* config) {
   };
   if (setup.ranks != plain.ranks) return by_hosts_only("ranks");
   if (setup.algorithm != plain.algorithm) return by_hosts_only("algorithm");
+  if (setup.tokens != plain.tokens) return by_hosts_only("tokens");
   if (!setup.different.empty()) return by_hosts_only("different");
   return absl::OkStatus();
 }
@@ -315,8 +316,9 @@ std::optional<Action> StepNamed(const std::string& text) {
 StatusOr<Replay> ParseReplay(const std::string& line) {
   Replay replay;
   Setup& setup = replay.setup;
-  const std::array<std::pair<std::string_view, uint32_t*>, 13> numbers = {
+  const std::array<std::pair<std::string_view, uint32_t*>, 14> numbers = {
       {{"messages", &setup.messages},
+       {"tokens", &setup.tokens},
        {"groups", &setup.groups},
        {"ranks", &setup.ranks},
        {"packets", &setup.message_packets},

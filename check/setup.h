@@ -16,7 +16,8 @@ namespace epic::check {
 struct Setup {
   std::string path = "network";          // or "hosts": calls go between the hosts
   uint32_t ranks = 3;                    // of the hosts' path, as these two:
-  std::string algorithm = "ring";        // or "doubling"
+  std::string algorithm = "ring";        // or "doubling", "multicast"
+  uint32_t tokens = 0;                   // by multicast: SystemConfig::tokens
   std::string different;                 // a field and a rank, "count@1": SystemConfig::different
   std::string mode = "2";                // 1, 2, 3; or one digit per switch, the root's first: "133"
   std::string collective = "allreduce";  // names with commas between them, a root after @, how often after *:

@@ -14,6 +14,7 @@ namespace {
 
 constexpr uint32_t kMostRanks = 8;
 constexpr uint32_t kMostMessages = 64;
+constexpr uint32_t kMostMulticastRanks = 4;  // of more there are too many channels
 
 Status Invalid(const std::string& message) { return MakeStatus(StatusCode::kInvalidArgument, message); }
 
@@ -43,13 +44,47 @@ StatusOr<DifferentCall> DifferenceNamed(const std::string& text, uint32_t ranks,
   return different;
 }
 
+// Only datagrams may be lost, and nothing has a timer.
+Status CheckMulticast(const Setup& setup, bool by_multicast) {
+  const auto never = [](const char* option) { return Invalid(fmt::format("{}: not by multicast", option)); };
+  if (!by_multicast) return setup.tokens == 0 ? absl::OkStatus() : Invalid("tokens: by multicast only");
+  if (setup.tokens > HostMulticast::kMostTokens)
+    return Invalid(fmt::format("tokens: at most {}", HostMulticast::kMostTokens));
+  if (setup.ranks > kMostMulticastRanks)
+    return Invalid(fmt::format("ranks: by multicast 2 to {}", kMostMulticastRanks));
+  if (setup.reorder != "neighbours") return never("reorder");
+  if (setup.faults.timeouts > 0) return never("timeouts");
+  if (setup.faults.late_timers > 0) return never("late-timers");
+  if (setup.late_calls != "0") return never("late-calls");
+  if (!setup.different.empty()) return never("different");
+  return absl::OkStatus();
+}
+
+// All datagrams of a call by token must be more than the staging ring has, or none is needed.
+Status MakeByMulticast(const Setup& setup, SystemConfig* config) {
+  config->algorithm = Algorithm::kMulticast;
+  config->tokens = setup.tokens;
+  for (const ControlHeader& call : config->calls) {
+    const bool copies =
+        call.collective == Collective::kBroadcast || call.collective == Collective::kAllGather;
+    if (call.collective == Collective::kBarrier) continue;
+    if (!copies || IsInlined(call))
+      return Invalid("collective: by multicast broadcast, allgather and barrier are explored");
+    if (setup.tokens > 0 && CallBytes(call) <= uint64_t{kPathMtu} * 2 * setup.tokens)
+      return Invalid("messages: so few need no token");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 Status CheckByHosts(const Setup& setup) {
   const Setup plain;
   if (setup.ranks < 2 || setup.ranks > kMostRanks) return Invalid(fmt::format("ranks: 2 to {}", kMostRanks));
-  if (setup.algorithm != "ring" && setup.algorithm != "doubling")
-    return Invalid(fmt::format("algorithm: '{}' is neither ring nor doubling", setup.algorithm));
+  const bool by_multicast = setup.algorithm == "multicast";
+  if (setup.algorithm != "ring" && setup.algorithm != "doubling" && !by_multicast)
+    return Invalid(fmt::format("algorithm: '{}' is none of ring, doubling, multicast", setup.algorithm));
+  if (Status status = CheckMulticast(setup, by_multicast); !status.ok()) return status;
   if (setup.algorithm == "doubling" && setup.messages != 1)
     return Invalid("messages: by doubling a call's data are in one message");
   if (setup.messages > kMostMessages / setup.ranks)
@@ -71,6 +106,7 @@ Status CheckByHosts(const Setup& setup) {
 }
 
 Status MakeByHosts(const Setup& setup, SystemConfig* config) {
+  if (setup.algorithm == "multicast") return MakeByMulticast(setup, config);
   const bool is_ring = setup.algorithm == "ring";
   config->algorithm = is_ring ? Algorithm::kRing : Algorithm::kDoubling;
   for (ControlHeader& call : config->calls) {
@@ -89,6 +125,7 @@ Status MakeByHosts(const Setup& setup, SystemConfig* config) {
 std::string LineByHosts(const Setup& s) {
   std::string line = fmt::format("path=hosts ranks={} collective={} algorithm={} messages={} psn={:#x}",
                                  s.ranks, s.collective, s.algorithm, s.messages, s.psn);
+  if (s.tokens != 0) line += fmt::format(" tokens={}", s.tokens);
   if (!s.different.empty()) line += " different=" + s.different;
   return line;
 }

@@ -82,6 +82,23 @@ inline Setup RandomHostsSetup(sim::Choices& choices) {
   return setup;
 }
 
+// The same of calls by multicast.
+inline Setup RandomMulticastSetup(sim::Choices& choices) {
+  static constexpr const char* kCollectives[] = {"allgather", "broadcast@1", "broadcast*2",
+                                                 "allgather,barrier,broadcast"};
+  static constexpr const char* kCalls[] = {"together", "apart", "after-results"};
+  Setup setup{.path = "hosts", .algorithm = "multicast"};
+  setup.ranks = static_cast<uint32_t>(2 + choices.Below(3));
+  setup.collective = OneOf(choices, kCollectives);
+  setup.messages = static_cast<uint32_t>(1 + choices.Below(6));
+  if (setup.messages > 4) setup.tokens = static_cast<uint32_t>(choices.Below(3));
+  setup.calls = OneOf(choices, kCalls);
+  FaultBounds& f = setup.faults;
+  for (uint32_t* bound : {&f.losses, &f.duplicates, &f.reorderings})
+    *bound = static_cast<uint32_t>(choices.Below(3));
+  return setup;
+}
+
 // The same of groups that share a block in every switch.
 inline Setup RandomGroupsSetup(sim::Choices& choices) {
   static constexpr const char* kTopologies[] = {"star-2", "star-3", "chain", "fork", "uneven"};

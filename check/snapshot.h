@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "check/archive.h"
+#include "check/multicast_host.h"
 #include "check/path_host.h"
 #include "commlib/core/group_calls.h"
 #include "incengine/core/engine.h"
@@ -44,6 +45,13 @@ struct Snapshot {
   // The same of a host whose calls go between the hosts.
   template <typename A>
   static void Path(A& a, Of<A, check::PathHost>& host, Of<A, std::vector<Buffers>>& buffers);
+
+  // The same of one whose calls go by multicast.
+  template <typename A>
+  static void Multicast(A& a, Of<A, check::MulticastHost>& host, Of<A, std::vector<Buffers>>& buffers);
+  // As if none of its receives for datagrams had been used: what they are numbered makes no difference, as all of
+  // them are posted between two steps.
+  static void Renumber(check::MulticastHost& host);
 
   // Packets that the queue pair has had acknowledged and has received, each in order.
   static int64_t Acknowledged(const roce::QueuePair& qp) { return qp.tx_.una; }

@@ -309,9 +309,9 @@ void Snapshot::Group(A& a, Of<A, GroupCalls>& group, Of<A, std::vector<Buffers>>
   const auto kept = static_cast<size_t>(next - first);
   if constexpr (A::kReads) calls.assign(std::bit_ceil(std::max(calls.size(), kept)), {});
   for (CallNumber number = first; number < next; ++number) {
-    auto& [header, send, recv, most, slices, ended, way, outcome, is_done] = group.At(number);
+    auto& [header, send, recv, most, slices, ended, rkey, way, outcome, is_done] = group.At(number);
     Header(a, header);
-    a.Numbers(most, slices, ended, way, outcome, is_done);
+    a.Numbers(most, slices, ended, rkey, way, outcome, is_done);
     if constexpr (A::kReads) {
       Buffers& own = buffers[static_cast<size_t>(number)];
       send = own.send.data();

@@ -138,4 +138,42 @@ void Snapshot::Path(A& a, Of<A, check::PathHost>& host, Of<A, std::vector<Buffer
   for (auto& qp : queue_pairs) QueuePair(a, qp, memory);
 }
 
+// Calls that have ended, or are under way, have their buffers; addresses are kept as places in them.
+template <typename A>
+void Snapshot::Multicast(A& a, Of<A, check::MulticastHost>& host, Of<A, std::vector<Buffers>>& buffers) {
+  auto& [system, node, path, recvs, sends, datagram_recvs, datagrams_sent, ended, calls] = host;
+  NotSaved(system, node, datagrams_sent);
+  a.Numbers(calls);
+  Sequence(a, ended, [&a](auto& of_call) { Ended(a, of_call); });
+  for (size_t call = 0; call < calls; ++call) a.Blob(buffers[call].recv);
+  HostsPath(a, path, buffers);
+  check::Regions memory;
+  memory.Add(path.memory_);
+  for (auto& buffer : buffers) memory.Add(buffer.recv);
+  const auto posted = [&](auto& each) {
+    auto& [wr_id, address, length, is_read] = each;
+    a.Numbers(wr_id, length, is_read);
+    const bool has_address = a.Size(address != 0 ? 1 : 0) != 0;
+    if constexpr (A::kReads) address = 0;
+    if (has_address) a.Address(address, memory);
+  };
+  for (auto& queue : recvs) Sequence(a, queue, posted);
+  for (auto& queue : sends) Sequence(a, queue, posted);
+  Sequence(a, datagram_recvs, posted);
+}
+
+inline void Snapshot::Renumber(check::MulticastHost& host) {
+  HostMulticast& multicast = host.path_.multicast_;
+  HostPath::Connection& datagrams = host.path_.datagrams_;
+  multicast.recvs_ -= multicast.recvs_done_;
+  multicast.recvs_done_ = 0;
+  datagrams.recvs -= datagrams.recvs_done;
+  datagrams.recvs_done = 0;
+  for (size_t i = 0; i < host.datagram_recvs_.size(); ++i) {
+    auto& posted = host.datagram_recvs_[i];
+    posted.wr_id = i << 1 | 1;
+    posted.address = std::bit_cast<uint64_t>(host.path_.memory_.data() + multicast.ReceivePlace(i));
+  }
+}
+
 }  // namespace epic

@@ -166,11 +166,12 @@ class Walk {
 
   void Deliver(size_t channel) {
     auto& packets = channels_[channel];
-    if (choices_.Chance(faults_per_million_) && packets.size() > 1) std::swap(packets[0], packets[1]);
-    const PacketId packet = packets.front();
-    if (!choices_.Chance(faults_per_million_)) packets.pop_front();
-    if (choices_.Chance(faults_per_million_)) return;
     const Edge& edge = system_.edges()[channel / 2];
+    const uint64_t faults = system_.HasFaults(edge) ? faults_per_million_ : 0;
+    if (choices_.Chance(faults) && packets.size() > 1) std::swap(packets[0], packets[1]);
+    const PacketId packet = packets.front();
+    if (!choices_.Chance(faults)) packets.pop_front();
+    if (choices_.Chance(faults)) return;
     const PortId port = channel % 2 == 0 ? edge.parent_port : edge.child_port;
     Make(channel % 2 == 0 ? edge.parent : edge.child,
          [this, port, packet](Node& n, Effects& effects) { n.Deliver(port, packets_[packet], effects); });
@@ -212,6 +213,20 @@ TEST(SnapshotTest, SoDoesAHostOfThePathBetweenTheHosts) {
     Walk walk(Built(setup), seed);
     ended += walk.Run(seed % 8 == 0 ? 40 : 1000) ? 1 : 0;
     if (!setup.different.empty()) walk.EndRefused();
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(ended, static_cast<int>(seeds.size() / 2));
+}
+
+TEST(SnapshotTest, SoDoesAHostThatCallsByMulticast) {
+  int ended = 0;
+  const auto seeds = Seeds(200);
+  for (const uint64_t seed : seeds) {
+    sim::Choices choices(seed);
+    const auto setup = RandomMulticastSetup(choices);
+    SCOPED_TRACE(ReplayOf(seed, setup));
+    Walk walk(Built(setup), seed);
+    ended += walk.Run(seed % 8 == 0 ? 40 : 1000) ? 1 : 0;
     if (HasFailure()) return;
   }
   EXPECT_GT(ended, static_cast<int>(seeds.size() / 2));

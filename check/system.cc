@@ -42,7 +42,7 @@ roce::Opcode OpcodeOf(int64_t packet, int64_t packets, uint32_t message_packets)
 }  // namespace
 
 System::System(const SystemConfig& config) : config_(config), ports_(static_cast<size_t>(nodes())) {
-  if (by_hosts()) LayOutHosts();
+  if (by_hosts()) by_multicast() ? LayOutMulticast() : LayOutHosts();
   for (int group = 0; !by_hosts() && group < groups(); ++group) LayOutTree(group);
 }
 
@@ -246,7 +246,8 @@ std::vector<uint8_t> System::Expected(size_t call, uint32_t rank, int group) con
 
 Qpn System::QpnAt(int node, int neighbour, int group) const {
   if (by_hosts())
-    return Qpn{kLowerQpn + static_cast<uint32_t>(node) * kPeerQpns + static_cast<uint32_t>(neighbour)};
+    return Qpn{kLowerQpn + static_cast<uint32_t>(node) * kPeerQpns + static_cast<uint32_t>(neighbour) +
+               static_cast<uint32_t>(group) * kGroupQpns};
   // Of the two the child has the higher number.
   const bool upper = node < neighbour;
   const uint32_t life = config_.reuse_qpns ? 0 : config_.life * kLifeQpns;
@@ -271,7 +272,7 @@ PortId System::PortOf(int node, const roce::Packet& packet) const {
     const Edge& edge = EdgeAt(node, port);
     const int peer = edge.child == node ? edge.parent : edge.child;
     if (AddressOf(peer) != packet.src_ip) continue;
-    if (groups() == 1 || QpnAt(node, peer, edge.group) == packet.bth.dest_qp) return port;
+    if ((groups() == 1 && !by_multicast()) || QpnAtPeer(peer, edge) == packet.bth.dest_qp) return port;
   }
 }
 

@@ -64,8 +64,10 @@ struct SystemConfig {
   // with reuse_qpns, which no manager that keeps to the quarantine allows, only data.
   uint32_t life = 0;
   bool reuse_qpns = false;
-  // Between the hosts: by which their calls go, all of them either ring or doubling.
+  // Between the hosts: by which their calls go, all of them by ring, doubling or multicast.
   Algorithm algorithm = Algorithm::kRing;
+  // By multicast: 0, and all datagrams are sent at once, or so many tokens hold them back.
+  uint32_t tokens = 0;
   std::optional<DifferentCall> different;  // between the hosts
   // By which nothing is judged: a state or step that breaks one of them counts as right. A core that stops at
   // a check of its own cannot go on, so with kCore the step is the last of its branch.
@@ -91,6 +93,10 @@ struct Carried {
 // those of the next. Between the hosts: a pair of peers, of which the lower rank counts as the parent, and
 // the ranks below are none.
 struct Edge {
+  // By multicast there are several between two hosts: of the exchange, of the fetch ring, and of datagrams,
+  // the only one on which something may go wrong.
+  enum class Kind : uint8_t { kOnly, kFetchRing, kDatagrams };
+  Kind kind = Kind::kOnly;
   int group = 0;
   int child = 0;
   int parent = 0;
@@ -119,6 +125,9 @@ class System {
   uint32_t RankAt(int node) const { return static_cast<uint32_t>((node - switches()) % hosts()); }
   // Calls go between the hosts: there is no switch.
   bool by_hosts() const { return switches() == 0; }
+  bool by_multicast() const { return by_hosts() && config_.algorithm == Algorithm::kMulticast; }
+  // Whether an edge has what happens to packets.
+  bool HasFaults(const Edge& edge) const { return !by_multicast() || edge.kind == Edge::Kind::kDatagrams; }
   bool Judges(Invariant invariant) const { return !config_.without[static_cast<size_t>(invariant)]; }
   // "root", "leaf1", "host0"; with several groups "host0 of group 1".
   std::string NodeName(int node) const;
@@ -153,6 +162,11 @@ class System {
   roce::QueuePair PeerQueuePair(int node, PortId port) const;
   // Of a group's endpoint at `node` of its edge to a neighbour.
   Qpn QpnAt(int node, int neighbour, int group = 0) const;
+  // The other end of an edge, and the queue pair of it there.
+  int PeerOf(int node, const Edge& edge) const { return edge.child == node ? edge.parent : edge.child; }
+  Qpn QpnAtPeer(int node, const Edge& edge) const {
+    return QpnAt(PeerOf(node, edge), node, edge.group + static_cast<int>(edge.kind));
+  }
   // The address under which its switch speaks to a host: the switch's, or that of another host.
   Ipv4 SwitchAddressAt(int host) const;
   Ipv4 AddressOf(int node) const { return Ipv4{0x0a000001u + static_cast<uint32_t>(node)}; }
@@ -183,6 +197,7 @@ class System {
   void LayOut(Edge& edge) const;
   void LayOutTree(int group);
   void LayOutHosts();
+  void LayOutMulticast();
   void AddPorts(Edge& edge);
   ControlHeader SaidBy(size_t call, uint32_t begin, uint32_t end) const;
   std::optional<Carried> ExchangeMessage(size_t call, uint32_t from, uint32_t to) const;

@@ -122,17 +122,50 @@ std::vector<Carried> System::Messages(uint32_t from, uint32_t to) const {
   return messages;
 }
 
+// Of the exchange, of the fetch ring, and of datagrams between any two.
+void System::LayOutMulticast() {
+  const auto ranks = static_cast<uint32_t>(hosts());
+  for (const Edge::Kind kind : {Edge::Kind::kOnly, Edge::Kind::kFetchRing, Edge::Kind::kDatagrams}) {
+    for (uint32_t child = 1; child < ranks; ++child) {
+      for (uint32_t parent = 0; parent < child; ++parent) {
+        const bool are_neighbours = parent + 1 == child || (parent == 0 && child + 1 == ranks);
+        const bool exchange = std::ranges::binary_search(CubePeersOf(child, ranks), parent);
+        if ((kind == Edge::Kind::kOnly && !exchange) || (kind == Edge::Kind::kFetchRing && !are_neighbours))
+          continue;
+        Edge edge{.kind = kind,
+                  .child = static_cast<int>(child),
+                  .parent = static_cast<int>(parent),
+                  .ranks = {},
+                  .up = {},
+                  .down = {}};
+        AddPorts(edge);
+        edges_.push_back(std::move(edge));
+      }
+    }
+  }
+}
+
 HostPathConfig System::PathOf(int node) const {
   const auto ranks = static_cast<uint32_t>(hosts());
   // What a ring AllReduce needs: all blocks but one.
   uint64_t staging = uint64_t{kPathMtu} * ranks;
   for (const ControlHeader& header : config_.calls) staging = std::max(staging, CallBytes(header));
-  return {.rank = static_cast<uint32_t>(node),
-          .world_size = ranks,
-          .algorithm = config_.algorithm,
-          .message_bytes = kPathMtu,
-          .staging_bytes = staging,
-          .inline_bytes = kPathMtu - kControlBytes};
+  HostPathConfig path{.rank = static_cast<uint32_t>(node),
+                      .world_size = ranks,
+                      .algorithm = config_.algorithm,
+                      .message_bytes = kPathMtu,
+                      .staging_bytes = staging,
+                      .inline_bytes = kPathMtu - kControlBytes};
+  if (!by_multicast()) return path;
+  path.staging_bytes = uint64_t{8} * ranks;
+  path.chunk_bytes = kPathMtu;
+  path.tokens = std::max(1u, config_.tokens);
+  path.staging_chunks = 2 * path.tokens;
+  for (const ControlHeader& header : config_.calls) {
+    const auto chunks = static_cast<uint32_t>(CallBytes(header) / kPathMtu);
+    if (config_.tokens == 0) path.staging_chunks = std::max(path.staging_chunks, chunks);
+  }
+  return path;
 }
 
 roce::QueuePair System::PeerQueuePair(int node, PortId port) const {

@@ -54,12 +54,6 @@ class HostMulticastOne : public testing::Test {
     call.header.invocation = kInvocation;
     return call;
   }
-  void Datagram(std::optional<uint32_t> from, uint32_t imm, uint32_t bytes, uint8_t fill) {
-    const uint64_t place = one_.ReceivePlace(datagrams_++) + kGrhBytes;
-    std::fill_n(memory_.begin() + static_cast<std::ptrdiff_t>(place), kChunk, fill);
-    one_.OnDatagram(from, imm, bytes, memory_);
-  }
-  static uint32_t Imm(uint32_t chunk) { return static_cast<uint32_t>(kInvocation) << 16 | chunk; }
   // What it makes of a message of 32 bytes in its next receive from that side.
   bool Message(bool from_left, std::vector<uint8_t> message, uint32_t bytes = kRingMessageBytes,
                int64_t invocation = kInvocation) {
@@ -84,34 +78,8 @@ class HostMulticastOne : public testing::Test {
       {.rank = 1, .world_size = kRanks, .chunk_bytes = kChunk, .staging_chunks = 4, .read_bytes = kChunk}, 0};
   std::vector<uint8_t> memory_, send_, recv_;
   std::vector<MulticastWork> places_;
-  uint64_t datagrams_ = 0;
   size_t left_ = 0, right_ = 0;
 };
-
-TEST_F(HostMulticastOne, WhatIsNoChunkOfThisCallIsCountedAndDropped) {
-  one_.Begin(Call(Collective::kAllGather));
-  Datagram({}, Imm(0), kChunk, 1);
-  Datagram(0, Imm(0) + (1u << 16), kChunk, 2);  // the next invocation
-  Datagram(0, Imm(2), kChunk, 3);               // rank 1's own
-  Datagram(0, Imm(4), kChunk, 4);               // rank 2's
-  Datagram(3, Imm(8), kChunk, 5);               // nobody's
-  Datagram(0, Imm(0), kChunk - 1, 6);
-  Datagram(0, Imm(1), kChunk, 7);  // the last one of a part has 36 bytes
-  EXPECT_EQ(recv_, std::vector<uint8_t>(kRanks * kPart, 0));
-  Datagram(0, Imm(1), kPart - kChunk, 8);
-  Datagram(0, Imm(1), kPart - kChunk, 9);
-  Datagram(1, Imm(2), kChunk, 10);  // what a NIC gives back of what it sends
-  std::vector<uint8_t> want(kRanks * kPart, 0);
-  std::fill(want.begin() + kChunk, want.begin() + kPart, uint8_t{8});
-  EXPECT_EQ(recv_, want);
-  const MulticastCounts& counts = one_.counts();
-  EXPECT_EQ(counts.came, 1u);
-  EXPECT_EQ(counts.stranger, 1u);
-  EXPECT_EQ(counts.stale, 1u);
-  EXPECT_EQ(counts.alien, 3u);
-  EXPECT_EQ(counts.length, 2u);
-  EXPECT_EQ(counts.again, 1u);
-}
 
 TEST_F(HostMulticastOne, MessagesThatBreakTheRulesAreRefused) {
   struct Case {
@@ -169,8 +137,50 @@ TEST(HostMulticastSizeTest, NoInvocationHasMoreChunksThanANumberHas) {
   EXPECT_EQ(MostMulticastBytes(config, broadcast), 65536ull * 4096);
 }
 
+// Only the owner's datagrams of the open call fill its chunks, each once; all others are counted.
+TEST(HostMulticastRulesTest, WhatIsNotOfTheCallIsDropped) {
+  constexpr uint32_t kChunk = 64;
+  HostMulticast multicast(
+      {.rank = 1, .world_size = 3, .chunk_bytes = kChunk, .staging_chunks = 8, .read_bytes = kChunk}, 0);
+  std::vector<uint8_t> memory(multicast.memory_bytes()), send(100), recv(300);
+  HostCall call{.header = MakeHeader(Collective::kAllGather, 3, 100, DataType::kByte, ReduceOp::kNone),
+                .send = send.data(),
+                .recv = recv.data()};
+  call.header.invocation = 0x30007;
+  // The next of the receives, as another rank's byte.
+  const auto comes = [&](std::optional<uint32_t> from, uint32_t invocation, uint32_t chunk, uint32_t bytes) {
+    MulticastWork work;
+    while (multicast.NextReceive(&work)) {
+    }
+    std::ranges::fill(memory, static_cast<uint8_t>(from.value_or(9) + 1));
+    multicast.OnDatagram(from, invocation << 16 | chunk, bytes, memory);
+  };
+  multicast.Begin(call);
+  comes(std::nullopt, 7, 0, kChunk);
+  EXPECT_EQ(multicast.counts().stranger, 1u);
+  comes(0, 6, 0, kChunk);
+  EXPECT_EQ(multicast.counts().stale, 1u);
+  comes(2, 7, 0, kChunk);
+  comes(0, 7, 6, kChunk);
+  EXPECT_EQ(multicast.counts().alien, 2u) << "another rank's chunk, and one that there is not";
+  comes(0, 7, 1, kChunk);
+  EXPECT_EQ(multicast.counts().length, 1u) << "the last chunk has 36 bytes";
+  EXPECT_EQ(recv, std::vector<uint8_t>(300));
+  comes(0, 7, 1, 36);
+  EXPECT_EQ(multicast.counts().came, 1u);
+  EXPECT_EQ(recv[63] + recv[64] + recv[99] + recv[100], 0 + 1 + 1 + 0);
+  comes(0, 7, 1, 36);
+  EXPECT_EQ(multicast.counts().again, 1u);
+  comes(1, 7, 2, kChunk);  // what a NIC gives back of what it sends is nobody's fault
+  EXPECT_EQ(multicast.counts().alien + multicast.counts().again, 3u);
+  multicast.Clear();
+  comes(0, 7, 0, kChunk);
+  EXPECT_EQ(multicast.counts().stale, 2u) << "no call is open";
+  EXPECT_EQ(recv[0], 0);
+}
+
 // A NIC has a queue for each of its queue pairs.
-TEST(HostMulticastTokenTest, ATokenDoesNotOvertakeItsSlice) {
+TEST(HostMulticastRulesTest, ATokenDoesNotOvertakeItsSlice) {
   HostMulticast multicast(
       {.world_size = 3, .chunk_bytes = 64, .staging_chunks = 8, .tokens = 1, .read_bytes = 64}, 0);
   std::vector<uint8_t> memory(multicast.memory_bytes()), data(64 * 16);
