@@ -189,11 +189,11 @@ TEST(HostMulticastRulesTest, ATokenDoesNotOvertakeItsSlice) {
        .send = data.data(),
        .recv = data.data()});
   MulticastWork work;
-  for (int chunk = 0; chunk < 4; ++chunk) {
+  for (int chunk = 0; chunk < 8; ++chunk) {
     ASSERT_TRUE(multicast.NextSend(false, true, memory, &work));
     EXPECT_EQ(work.kind, MulticastWork::Kind::kDatagram);
   }
-  for (int chunk = 0; chunk < 4; ++chunk) {
+  for (int chunk = 0; chunk < 8; ++chunk) {
     EXPECT_FALSE(multicast.NextSend(false, true, memory, &work)) << chunk << " have been sent";
     multicast.OnDatagramSent();
   }
