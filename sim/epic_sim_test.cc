@@ -71,10 +71,9 @@ TEST(EpicSimTest, LateTimersAllTypesThePathAndSlicesAreInTheLine) {
   EXPECT_EQ(ran.code, 0) << ran.out;
   EXPECT_THAT(ran.out, HasSubstr("right: seed=7 topology=star-4 mode=3 scenario=loss calls=20 timers=late "
                                  "types=all path=hosts slices=cut algorithm=multicast\n"));
-  EXPECT_THAT(ran.out,
-              testing::ContainsRegex("; [1-9][0-9]* late timers; [1-9][0-9]* by the hosts; "
-                                     "[1-9][0-9]* chunks by datagrams, [1-9][0-9]* read, 0 datagrams "
-                                     "without a receive\n"));
+  EXPECT_THAT(ran.out, testing::ContainsRegex("; [1-9][0-9]* late timers; [1-9][0-9]* by the hosts; "
+                                              "[1-9][0-9]* chunks by datagrams, [0-9]+ read, 0 datagrams "
+                                              "without a receive\n"));
 }
 
 TEST(EpicSimTest, AnythingElseIsTwo) {

@@ -52,9 +52,11 @@ void GroupRanks::At::AddRank(int rank) {
   PathRank& added =
       *ranks.emplace_back(std::make_unique<PathRank>(config, world.host(rank, group), std::move(asks)));
   const auto reads = static_cast<uint8_t>(config.algorithm == Algorithm::kMulticast ? kReads : 0);
-  added.SetPeers(world.AddPeers(
-      rank, added, {.send_depth = kHostQueueDepth, .recv_depth = kHostQueueDepth, .max_rd_atomic = reads},
-      group));
+  const PeerConfig peers{.send_depth = kHostQueueDepth,
+                         .recv_depth = kHostQueueDepth,
+                         .max_rd_atomic = reads,
+                         .completion_ns = way.completion_ns};
+  added.SetPeers(world.AddPeers(rank, added, peers, group));
 }
 
 void GroupRanks::At::AddDatagrams() {

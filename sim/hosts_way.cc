@@ -28,6 +28,7 @@ std::optional<HostsWay> ChooseWay(const Scenario& scenario, const WorldConfig& c
     hosts.path.tokens = static_cast<uint32_t>(one_of({1, 2}));
     hosts.path.staging_chunks = static_cast<uint32_t>(one_of({2 * hosts.path.tokens, 64, 512}));
     hosts.path.addresses = static_cast<uint32_t>(one_of({1, 1, 3}));
+    hosts.completion_ns = static_cast<Nanos>(one_of({0, 0, 300}));
   }
   if (way == 1) return hosts;
   // The switches lack a type and an operation, of those that calls have.

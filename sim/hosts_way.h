@@ -18,7 +18,8 @@ struct HostsWay {
   HostPathConfig path;
   // Of the switches, if not: what they lack goes between the hosts.
   Abilities abilities = Abilities::All();
-  Nanos tell_ns = 1;  // longest time of a message from rank to rank through the manager
+  Nanos tell_ns = 1;        // longest time of a message from rank to rank through the manager
+  Nanos completion_ns = 0;  // as PeerConfig's
 };
 
 // That of a group of a scenario: empty if its calls go by the network.

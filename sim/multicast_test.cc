@@ -154,6 +154,7 @@ HostsWay RandomWay(int n, Choices& choices) {
       .tell_ns = 5 * kMicrosecond};
   way.path.addresses = static_cast<uint32_t>(1 + choices.Below(3));
   way.path.message_bytes = way.path.chunk_bytes * static_cast<uint32_t>(1 + choices.Below(4));
+  way.completion_ns = choices.OneOf({0, 100, 5000});
   way.path.agrees_by_exchange = choices.Below(2) == 0;
   if (!way.path.agrees_by_exchange) way.abilities = {};  // switches that serve nothing
   return way;

@@ -87,16 +87,19 @@ void Peers::Collect() {
   if (datagrams_) CollectFrom(kOfDatagrams, &datagrams_->qp);
 }
 
-// Until nothing completes any more: what is posted in ERR does so at once.
+void Peers::HandOver(Nanos now) {
+  const auto [connection, completion] = completed_.front();
+  completed_.pop_front();
+  busy_until_ = now + config_.completion_ns;
+  driver_.OnCompletion(now, connection, completion);
+}
+
+// Until nothing completes any more, or the process is busy: what is posted in ERR completes at once.
 void Peers::RunDriver(Nanos now) {
   bool news = wants_poll_ || driver_.next_deadline() <= now;
   wants_poll_ = false;
   while (true) {
-    for (; !completed_.empty(); news = true) {
-      const auto [connection, completion] = completed_.front();
-      completed_.pop_front();
-      driver_.OnCompletion(now, connection, completion);
-    }
+    for (; !completed_.empty() && busy_until_ <= now; news = true) HandOver(now);
     if (!std::exchange(news, false)) return;
     driver_.Poll(now, *this);
     Collect();
@@ -120,6 +123,7 @@ Nanos Peers::next_deadline(Nanos now) const {
     if (deadline > now) next = std::min(next, deadline);
   };
   note(driver_.next_deadline());
+  if (!completed_.empty()) note(busy_until_);
   for (const auto& [number, connection] : connections_) note(connection->qp.next_deadline());
   return next;
 }

@@ -51,6 +51,9 @@ struct PeerConfig {
   // So many acknowledgements are one, which waits no longer than ack_delay_ns; as roce::Policy.
   int ack_after = 1;
   Nanos ack_delay_ns = 0;
+  // If more: the rank's process takes completions one by one, and this long for each. Else all that there are at
+  // once, in no time.
+  Nanos completion_ns = 0;
 };
 
 class Peers {
@@ -126,6 +129,7 @@ class Peers {
   // Called after whatever lets one of the queue pairs complete requests.
   void Collect();
   void RunDriver(Nanos now);
+  void HandOver(Nanos now);
 
   const Place place_;
   PeerDriver& driver_;
@@ -133,6 +137,7 @@ class Peers {
   std::map<int, std::unique_ptr<Connection>> connections_;  // by number
   std::unique_ptr<Datagrams> datagrams_;                    // if there are any
   std::deque<std::pair<int, roce::Completion>> completed_;  // not handed over; each with its connection
+  Nanos busy_until_ = 0;  // with the completion that was handed over last
   bool wants_poll_ = false;
   bool killed_ = false;
 };

@@ -139,6 +139,17 @@ TEST(PeersTest, CompletionsComeInTheOrderInWhichTheNicHadThem) {
   EXPECT_EQ(from, order);
 }
 
+// One that takes long for each looks at the next one when it has done with the one before.
+TEST(PeersTest, AProcessMayTakeItsTimeForEachCompletion) {
+  PeerConfig slow = kLateAcks;
+  slow.completion_ns = 20 * kMicrosecond;
+  Net net({.tree = Star(2)}, slow);
+  for (int k = 0; k < 4; ++k) net.Send(0, 1, 10);
+  ASSERT_TRUE(net.RunUntilReceived({0, 4}));
+  const std::vector<Scripted::Done>& done = net.drivers[1].done;
+  for (size_t k = 1; k < done.size(); ++k) EXPECT_EQ(done[k].at - done[k - 1].at, 20 * kMicrosecond);
+}
+
 // To all members, with the sender if its NIC does so, and to nobody else.
 TEST(PeersTest, DatagramsReachTheMembersOfTheirGroup) {
   constexpr auto kNumber = static_cast<int>(kDatagrams);
