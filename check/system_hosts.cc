@@ -159,6 +159,7 @@ HostPathConfig System::PathOf(int node) const {
   if (!by_multicast()) return path;
   path.staging_bytes = uint64_t{8} * ranks;
   path.chunk_bytes = kPathMtu;
+  path.empty_reads = 0;  // nothing is answered again here
   path.tokens = std::max(1u, config_.tokens);
   path.staging_chunks = 2 * path.tokens;
   for (const ControlHeader& header : config_.calls) {

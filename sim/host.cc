@@ -165,10 +165,9 @@ void Host::TakeEnded(Nanos now) {
   }
 }
 
-ReadAccess Host::access(uint32_t rkey) const {
+bool Host::LetsRead(uint32_t rkey) const {
   const uint64_t call = uint64_t{rkey} - kFirstReadKey;
-  if (call >= calls_.size()) return ReadAccess::kNone;
-  return calls_[call].state == CallState::kRunning ? ReadAccess::kOpen : ReadAccess::kEnded;
+  return call < calls_.size() && calls_[call].state == CallState::kRunning;
 }
 
 void Host::Act(Nanos now) {

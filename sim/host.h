@@ -25,13 +25,6 @@ enum class RankLife : uint8_t {
   kKilled,   // its process is gone, and whatever it was doing
 };
 
-// Whether other ranks may read memory by a key.
-enum class ReadAccess : uint8_t {
-  kNone,   // no call has it
-  kOpen,   // the call is running
-  kEnded,  // it has ended
-};
-
 // The host's end of its edge.
 struct HostConfig {
   Ipv4 local_ip{};
@@ -127,7 +120,7 @@ class Host {
   const roce::QueuePair& qp() const { return qp_; }
 
   // Of a key by which Start has let other ranks read.
-  ReadAccess access(uint32_t rkey) const;
+  bool LetsRead(uint32_t rkey) const;
 
   // For who has the queue pairs to other ranks, which tells of completions and connections there. Then Act is
   // due.

@@ -76,19 +76,10 @@ void PathRank::Post(const GroupCalls::Request& request) {
   EPIC_CHECK(peers_->PostSend(connection, send) == roce::PostResult::kOk);
 }
 
-// Of a call that has ended the memory is the caller's, who has written something else by now: a Read that
-// comes again may still find it.
+// Of a call that has ended the memory is the caller's, and no Read comes to it any more.
 std::optional<std::span<uint8_t>> PathRank::MapForPeers(uint32_t rkey, uint64_t address, uint32_t length) {
-  switch (host_.access(rkey)) {
-    case ReadAccess::kNone:
-      return std::nullopt;
-    case ReadAccess::kOpen:
-      return std::span(std::bit_cast<uint8_t*>(address), length);
-    case ReadAccess::kEnded:
-      break;
-  }
-  others_.assign(length, 0xee);
-  return others_;
+  if (!host_.LetsRead(rkey)) return std::nullopt;
+  return std::span(std::bit_cast<uint8_t*>(address), length);
 }
 
 void PathRank::Ask() {

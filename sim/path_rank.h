@@ -74,7 +74,6 @@ class PathRank final : public PeerDriver {
   uint32_t epoch_ = 0;           // whose Q_Key datagrams have
   std::vector<uint32_t> asked_;  // for connections of these numbers
   std::vector<int> untold_;      // whose other ends have not been told
-  std::vector<uint8_t> others_;  // what is where a call's memory was
   bool closed_ = false;
 };
 

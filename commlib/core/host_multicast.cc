@@ -9,8 +9,6 @@
 namespace epic {
 namespace {
 
-constexpr size_t kMostReads = 8;  // under way, of one rank
-
 bool HasOnePart(Collective collective) { return collective == Collective::kBroadcast; }
 
 // Little-endian, as octets of a message on the fetch ring have it.
@@ -116,6 +114,7 @@ void HostMulticast::Begin(const HostCall& call) {
   read_distance_ = 1;
   read_chunk_ = 0;
   reads_.clear();
+  empty_reads_left_ = 0;
   AdvanceWhole();
 }
 
@@ -238,6 +237,12 @@ bool HostMulticast::NextWord(std::span<uint8_t> memory, MulticastWork* work) {
 
 bool HostMulticast::NextDone(std::span<uint8_t> memory, MulticastWork* work) {
   if (said_done_ || !chunks_.all_whole() || !reads_.empty()) return false;
+  if (empty_reads_left_ > 0) {
+    --empty_reads_left_;
+    fetches_[Side(true)].unacked.push_back(Sent::kEmptyRead);
+    *work = {.kind = MulticastWork::Kind::kRead, .to_left = true};
+    return true;
+  }
   said_done_ = true;
   Say(Message::kDone, 0, true, memory, work);
   return true;
@@ -267,7 +272,7 @@ void HostMulticast::Say(Message kind, uint32_t number, bool to_left, std::span<u
 }
 
 bool HostMulticast::NextRead(MulticastWork* work) {
-  if (reads_.size() == kMostReads) return false;
+  if (reads_.size() == kFetchReads) return false;
   const int64_t end = std::min(heard_ + 1, int64_t{config_.world_size} - 1);
   for (; read_distance_ <= end; ++read_distance_, read_chunk_ = 0) {
     const auto part = PartAt(read_distance_);
@@ -277,6 +282,7 @@ bool HostMulticast::NextRead(MulticastWork* work) {
     if (run.count == 0) continue;
     read_chunk_ = run.first + run.count;
     reads_.push_back({.part = *part, .run = run});
+    empty_reads_left_ = config_.empty_reads;
     fetches_[Side(true)].unacked.push_back(Sent::kRead);
     const uint64_t place = PlaceOf(*part, run.first);
     *work = {.kind = MulticastWork::Kind::kRead,

@@ -23,6 +23,8 @@ inline constexpr uint32_t kMostChunks = 1 << 16;
 // In front of what a datagram carries, in the memory in which it is received: a GRH.
 inline constexpr uint32_t kGrhBytes = 40;
 inline constexpr uint32_t kRingMessageBytes = 32;
+// Reads that one end of a connection of the fetch ring may have under way.
+inline constexpr uint32_t kFetchReads = 8;
 
 struct HostMulticastConfig {
   uint32_t rank = 0;
@@ -34,6 +36,9 @@ struct HostMulticastConfig {
   uint32_t tokens = 2;            // 1 to kMostTokens
   uint32_t addresses = 1;         // each part's chunks go to so many groups, a block to each
   uint32_t read_bytes = 0;        // most of a Read, at least chunk_bytes
+  // Who has read makes so many Reads of no bytes before it says DONE: as many as a NIC may answer again when
+  // the network repeats one. So none of those before comes to memory that is its owner's again.
+  uint32_t empty_reads = kFetchReads;
 };
 
 // What has become of datagrams, since the beginning.
@@ -65,8 +70,8 @@ struct MulticastWork {
   uint32_t group = 0;    // of kDatagram: to which of the addresses
   uint32_t imm = 0;      // of kDatagram
   HostWhere where = HostWhere::kOwn;
-  uint64_t offset = 0;  // into what `where` says
-  uint32_t length = 0;
+  uint64_t offset = 0;          // into what `where` says
+  uint32_t length = 0;          // 0 of an empty Read alone
   uint64_t remote_address = 0;  // of kRead
   uint32_t rkey = 0;
 };
@@ -118,7 +123,7 @@ class HostMulticast {
  private:
   friend struct epic::Snapshot;
   enum class Message : uint8_t { kToken = 1, kWhole = 2, kDone = 3 };
-  enum class Sent : uint8_t { kToken, kWhole, kDone, kRead };
+  enum class Sent : uint8_t { kToken, kWhole, kDone, kRead, kEmptyRead };
   struct Read {
     uint32_t part = 0;
     ChunkMap::Run run;
@@ -196,6 +201,7 @@ class HostMulticast {
   uint32_t left_rkey_ = 0;
   uint32_t read_distance_ = 1, read_chunk_ = 0;  // what lies before has been asked for, or was there
   std::deque<Read> reads_;                       // under way
+  uint32_t empty_reads_left_ = 0;
   bool right_done_ = false;
   bool said_done_ = false;
 };

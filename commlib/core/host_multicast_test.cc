@@ -117,6 +117,33 @@ TEST_F(HostMulticastOne, MessagesThatBreakTheRulesAreRefused) {
   EXPECT_FALSE(Message(true, Words(2, 0))) << "a root needs no word";
 }
 
+// A NIC that answers a Read again, as the network has repeated it, would find memory that is its owner's
+// again: behind so many others it has forgotten it.
+TEST_F(HostMulticastOne, WhoHasReadReadsNothingEightTimesBeforeItIsDone) {
+  for (const bool reads : {false, true}) {
+    one_.Begin(Call(Collective::kBroadcast));
+    if (reads) {
+      EXPECT_TRUE(Message(true, Words(2, 0)));
+    } else {
+      for (const uint32_t chunk : {0u, 1u}) {
+        const uint32_t imm = static_cast<uint32_t>(kInvocation) << 16 | chunk;
+        one_.OnDatagram(0, imm, chunk == 0 ? kChunk : kPart - kChunk, memory_);
+      }
+    }
+    uint32_t of_data = 0, empty = 0;
+    MulticastWork work;
+    while (one_.NextSend(true, false, memory_, &work) && work.kind == MulticastWork::Kind::kRead) {
+      ++(work.length > 0 ? of_data : empty);
+      one_.OnFetchSent(true);
+    }
+    EXPECT_EQ(of_data, reads ? 2u : 0u);
+    EXPECT_EQ(empty, reads ? 8u : 0u);
+    EXPECT_EQ(work.kind, MulticastWork::Kind::kMessage);
+    EXPECT_EQ(memory_[work.offset], 3) << "DONE";
+    one_.OnFetchSent(true);
+  }
+}
+
 // They come late where nobody waited for them.
 TEST_F(HostMulticastOne, MessagesOfACallThatHasEndedAreNotLookedAt) {
   one_.Begin(Call(Collective::kAllGather));

@@ -51,7 +51,8 @@ HostMulticastConfig HostPath::MulticastConfig() const {
           .staging_chunks = config_.staging_chunks,
           .tokens = config_.tokens,
           .addresses = config_.addresses,
-          .read_bytes = config_.message_bytes};
+          .read_bytes = config_.message_bytes,
+          .empty_reads = config_.empty_reads};
 }
 
 HostRingConfig HostPath::RingConfig() const {

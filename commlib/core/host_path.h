@@ -44,6 +44,7 @@ struct HostPathConfig {
   uint32_t staging_chunks = 512;
   uint32_t tokens = 2;
   uint32_t addresses = 1;
+  uint32_t empty_reads = kFetchReads;
 };
 
 // What a request to send is; of HostVerb::kQkey nothing is posted.
@@ -72,7 +73,7 @@ class HostPath {
     OpId op = 0;
     Where where = Where::kOwn;
     uint8_t* address = nullptr;
-    uint32_t length = 0;  // never 0, but of kQkey
+    uint32_t length = 0;  // never 0, but of kQkey and of a Read of no bytes
     RemoteMemory remote;  // of kRead
     uint32_t group = 0;   // of kDatagrams: to which of the addresses
   };
