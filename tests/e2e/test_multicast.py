@@ -34,12 +34,12 @@ def fixture_bed(beds):
     return beds.get(*BED)
 
 
-def copies(ranks):
+def copies(ranks, large=LARGE):
     """Calls short and long, in place and not, several at a time."""
     return [{"collective": collective, "type": datatype, "count": count // (ranks if collective == "allgather" else 1),
              "root": number % ranks, "in_place": number % 2 == 0}
             for number, (collective, datatype, count) in enumerate(
-                (c, t, n) for n in (0, 9, SMALL, LARGE) for c in ("broadcast", "allgather") for t in ("uint8", "double"))]
+                (c, t, n) for n in (0, 9, SMALL, large) for c in ("broadcast", "allgather") for t in ("uint8", "double"))]
 
 
 def group_of(bed, calls, **more):
@@ -92,7 +92,7 @@ def test_right_in_other_networks(beds, topology, options):
 def test_two_ranks_in_one_guest(beds):
     """rdma_rxe gives each what the other sends, since the kernel of a member takes what it sends itself."""
     bed = beds.get("tree-3-2")
-    group = group_of(bed, copies(3))
+    group = group_of(bed, copies(3, 60_001))
     path = harness.BUILD / f"calls-{harness.NAME}.json"
     path.write_text(json.dumps([group]), encoding="utf-8")
     try:
@@ -292,7 +292,7 @@ def no_multicast(bed):
 
 def test_a_network_that_carries_no_multicast_costs_time_alone(bed):
     """All chunks are read from the neighbour, and each rank says so once."""
-    run = ("--path", "hosts", "--all-gather", "--counts", LARGE, "--iterations", 6)
+    run = ("--path", "hosts", "--all-gather", "--counts", 100_003, "--iterations", 6)
     with no_multicast(bed):
         ranks = bed.loops(*run, "--algorithm", "multicast")
         harness.assert_all_right(ranks)
