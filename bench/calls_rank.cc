@@ -99,8 +99,10 @@ class Rank {
                  {"wrong", wrong_},
                  {"wrong_calls", wrong_calls_}};
     if (datagrams.multicast) {
-      line["datagrams"] = {
-          {"expected", datagrams.expected}, {"came", datagrams.came}, {"read", datagrams.read}};
+      line["datagrams"] = {{"expected", datagrams.expected}, {"came", datagrams.came},
+                           {"read", datagrams.read},         {"stranger", datagrams.stranger},
+                           {"stale", datagrams.stale},       {"alien", datagrams.alien},
+                           {"length", datagrams.length},     {"again", datagrams.again}};
     }
     const std::string name = error.ok() ? "" : ErrorName(error.code());
     if (!error.ok()) {

@@ -98,7 +98,14 @@ Error Comm::Open() {
   Log(LogLevel::kInfo, "rank {} of {} joins group {} at {} with {}", options_.rank, options_.size,
       options_.group, options_.manager, device_->description());
   JoinedInfo joined;
-  if (Error e = Session::Join(options_.manager, join, &session_, &joined); !e.ok()) return e;
+  if (Error e = Session::Join(options_.manager, join, &session_, &joined); !e.ok()) {
+    // Another rank that was told why there is no multicast may have left before this one has looked: that is
+    // a consequence.
+    if (!joined.multicast_reason.empty()) {
+      if (Error refused = TakeMulticast(joined); !refused.ok()) return refused;
+    }
+    return e;
+  }
   if (Error e = Connect(joined); !e.ok()) {
     session_->Abort(e.message());
     session_->Finish();

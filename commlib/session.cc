@@ -70,9 +70,8 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
       return {ErrorCode::kJoinTimeout,
               fmt::format("the manager at {} did not answer in time; {}", manager_, state_.waiting())};
     }
-    if (state_.failure()) return *state_.failure();
-    *joined = *state_.joined();
-    return {};
+    if (state_.joined()) *joined = *state_.joined();
+    return state_.failure().value_or(Error());
   }
 
   Error WaitLeft(std::chrono::milliseconds timeout) {

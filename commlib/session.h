@@ -25,7 +25,7 @@ class Session {
   using PeerHandler = std::function<void(const PeerEndInfo&)>;
 
   // Connects and joins; blocks until all ranks are there or the manager refuses. kManagerUnreachable within
-  // 10 s.
+  // 10 s. `joined` is also set if the group came about and failed at once, before this rank had heard of it.
   static Error Join(const std::string& manager, const JoinInfo& info, std::unique_ptr<Session>* session,
                     JoinedInfo* joined);
   // Ends the stream if it is still open; not from the handler. No handler runs afterwards.

@@ -32,6 +32,26 @@ TEST(SessionMulticastTest, ARankThatAsksSaysItsQueuePairAndHearsOfTheGroup) {
   session->Finish();
 }
 
+TEST(SessionMulticastTest, WhyThereIsNoneIsHeardAlsoIfTheGroupFailsAtOnce) {
+  FakeManager manager([&](Stream* stream) {
+    ReadOne(stream);
+    proto::ServerMessage message;
+    message.mutable_joined()->set_multicast_reason("rank 1 on h1 does not ask for it");
+    message.mutable_joined()->set_multicast_error(proto::ERROR_UNSUPPORTED);
+    stream->Write(message);
+    message.mutable_failure()->set_code(proto::ERROR_ABORTED);
+    stream->Write(message);
+  });
+  // The messages come together or one by one.
+  for (int join = 0; join < 50; ++join) {
+    std::unique_ptr<Session> session;
+    JoinedInfo joined;
+    const Error error = Session::Join(manager.address(), kJoin, &session, &joined);
+    EXPECT_TRUE(error.ok() || error.code() == ErrorCode::kAborted) << error.message();
+    EXPECT_EQ(joined.multicast_reason, "rank 1 on h1 does not ask for it") << error.message();
+  }
+}
+
 TEST(SessionMulticastTest, WhoDoesNotAskSaysNothing) {
   const proto::Join join = ToProto(kJoin).join();
   EXPECT_EQ(join.datagram_qpn(), 0u);

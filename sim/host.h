@@ -119,7 +119,7 @@ class Host {
 
   const roce::QueuePair& qp() const { return qp_; }
 
-  // Of a key by which Start has let other ranks read.
+  // Whether other ranks may read what the key, which Start has given, is of: its call is running.
   bool LetsRead(uint32_t rkey) const;
 
   // For who has the queue pairs to other ranks, which tells of completions and connections there. Then Act is

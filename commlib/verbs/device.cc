@@ -19,6 +19,8 @@ namespace {
 // Packets unacknowledged, of a NIC that does not say: rdma_rxe stops sending at 129 (RXE_MAX_UNACKED_PSNS is
 // 128), and others have more.
 constexpr uint32_t kMaxOutstanding = 128;
+// RXE_VENDOR_ID: of rdma_rxe, and of no manufacturer.
+constexpr uint32_t kRxeVendor = 0xffffff;
 constexpr auto kGidWait = std::chrono::seconds(2);
 
 struct Cache {
@@ -104,7 +106,10 @@ void Device::AskAttributes() {
   max_reads_ = reads(attr.max_qp_init_rd_atom);
   max_reads_of_peer_ = reads(attr.max_qp_rd_atom);
   joins_groups_ = ServesGroups(context_);
-  if (attr.max_mcast_grp > 0) datagram_reach_ = joins_groups_ ? DatagramReach::kAll : DatagramReach::kRemote;
+  if (attr.max_mcast_grp > 0) {
+    const bool gives_own = joins_groups_ || attr.vendor_id == kRxeVendor;
+    datagram_reach_ = gives_own ? DatagramReach::kAll : DatagramReach::kRemote;
+  }
 }
 
 Device::~Device() {

@@ -48,8 +48,8 @@ class Device {
   uint32_t max_outstanding() const { return max_outstanding_; }
   // The NIC takes super-frames and can send them (docs/PROTOCOL.md, section 9).
   bool takes_super_frames() const { return takes_super_frames_; }
-  // kAll of a NIC that says so itself, as softnic does; of any other one with multicast no more than kRemote
-  // is promised. By rdma_rxe a host's own come as well, because Linux gives a member what it sends.
+  // kAll of a NIC that says so itself, as softnic does, and of rdma_rxe: it sends by Linux, which gives a member
+  // what its own host sends. Of any other NIC with multicast no more than kRemote is promised.
   DatagramReach datagram_reach() const { return datagram_reach_; }
   // The NIC has the kernel join the groups to which queue pairs are attached.
   bool joins_groups() const { return joins_groups_; }

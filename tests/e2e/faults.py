@@ -28,6 +28,7 @@ UNDISTURBED_S = 12          # how long nothing may happen to ranks that are not 
 STOPPED_S = 4
 CALLS = ("--counts", "1000,50000", "--timeout-s", "60")
 BY_HOSTS = "hosts"          # the way of a group that has no mode
+MULTICAST = "multicast"     # the same, and its calls are AllGathers by multicast
 
 
 class Fault:
@@ -146,10 +147,14 @@ UNNOTICED = (FAULTS["agent"], Link("manager's link to another agent cut", lambda
 
 def asked_for(way):
     """What ranks are told, so that their group goes this way: a mode's number, or between the hosts."""
+    if way == MULTICAST:
+        return ("--path", "hosts", "--algorithm", "multicast", "--all-gather")
     return ("--path", "hosts") if way == BY_HOSTS else ("--path", "network", "--mode", way)
 
 
 def in_words(way):
+    if way == MULTICAST:
+        return "by multicast"
     return "between hosts" if way == BY_HOSTS else modes.numeral(modes.number_of(way))
 
 
@@ -211,7 +216,8 @@ def complaint(fault, found):
 def line(kind, way, fault, found):
     """A run: what each rank returned, after how many seconds."""
     ranks = (ended if not fault.error else f"{ended} {seconds:.1f} s" for ended, _, seconds in found)
-    return f"{kind:8} {'by the hosts' if way == BY_HOSTS else f'mode {way}'}  {fault.what}: {', '.join(ranks)}"
+    by = {BY_HOSTS: "by the hosts", MULTICAST: "by multicast"}.get(way, f"mode {way}")
+    return f"{kind:8} {by}  {fault.what}: {', '.join(ranks)}"
 
 
 def cell(fault, runs):

@@ -66,11 +66,11 @@ class Rank:
         return [line for line in self.told() if "error" in line]
 
 
-def start(bed, *steps, group=None, hosts=None, first=None):
+def start(bed, *steps, group=None, hosts=None, first=None, before=()):
     """Starts ranks 0, 1, ... of one group, each with its steps; `first` is more for rank 0 alone, as Rank takes it."""
     group = group or bed.new_group()
     hosts = hosts or bed.hosts
-    return [Rank(bed, number, own, group, len(steps), hosts[number], **((first or {}) if number == 0 else {}))
+    return [Rank(bed, number, own, group, len(steps), hosts[number], **{"before": before, **((first or {}) if number == 0 else {})})
             for number, own in enumerate(steps)]
 
 

@@ -1,10 +1,11 @@
-// One rank that does AllReduces one after the other, checks every element and writes what happened as JSON
-// lines:
+// One rank that does AllReduces, or AllGathers, one after the other, checks every element and writes what
+// happened as JSON lines:
 //   {"pid": 17}                                          before it joins
 //   {"joined": true}
 //   {"iteration": 3, "count": 256, "us": 812, "wrong": 0}   one per AllReduce, with --each
 //   {"iterations": 64, "wrong": 0, "p10_us": 610, "p50_us": 790, "p99_us": 980, "slowest_us": 1034,
-//   "slowest_iteration": 9}
+//   "slowest_iteration": 9}   and with multicast "datagrams": {"expected": 12, "came": 12, "read": 0,
+//   "stranger": 0, ...}
 //   {"error": "rank lost", "message": "...", "iteration": 4, "us": 1020}   instead of the last, and exit
 //   status 1
 #include <fmt/format.h>
@@ -42,6 +43,7 @@ struct Flags {
   bool each = false;
   bool in_place = false;
   bool barrier = false;
+  bool all_gather = false;
   bool hold = false;
   bool stop = false;
   bool until_signal = false;
@@ -94,14 +96,15 @@ class Loop {
       if (i + 1 < flags_.iterations) std::this_thread::sleep_for(std::chrono::milliseconds(flags_.pause_ms));
     }
     if (flags_.hold) AwaitSignal();
+    const std::string datagrams = TellDatagrams();
     const Clock::time_point end = Clock::now();
     if (const epic::Error error = comm_.Destroy(); !error.ok()) return Fail(error, flags_.iterations, end);
     Say(
         fmt::format("{{\"iterations\": {}, \"wrong\": {}, \"p10_us\": {}, \"p50_us\": {}, \"p99_us\": {}, "
                     "\"slowest_us\": {}, "
-                    "\"slowest_iteration\": {}}}",
+                    "\"slowest_iteration\": {}{}}}",
                     flags_.iterations, wrong_, Percentile(10), Percentile(50), Percentile(99), slowest_us_,
-                    slowest_iteration_));
+                    slowest_iteration_, datagrams));
     return wrong_ == 0 ? 0 : 1;
   }
 
@@ -110,16 +113,9 @@ class Loop {
     send_.assign(count, 0);
     for (uint64_t e = 0; e < count; ++e)
       send_[e] = Encode(flags_, Masked(flags_, Contribution(comm_.rank(), e, iteration)));
-    recv_.assign(count, 0xdeadbeef);
-    void* out = flags_.in_place ? send_.data() : recv_.data();
+    recv_.assign(flags_.all_gather ? count * static_cast<uint64_t>(comm_.size()) : count, 0xdeadbeef);
     const Clock::time_point begin = Clock::now();
-    const epic::Error error =
-        flags_.barrier
-            ? epic::Barrier(comm_)
-            : epic::AllReduce(send_.data(), out, count,
-                              flags_.integers ? epic::Datatype::kInt32 : epic::Datatype::kFloat32,
-                              epic::RedOp::kSum, comm_);
-    if (!error.ok()) return error;
+    if (const epic::Error error = Call(count); !error.ok()) return error;
     const int64_t us = MicrosSince(begin);
     const uint64_t wrong = flags_.barrier ? 0 : CountWrong(iteration, flags_.in_place ? send_ : recv_);
     wrong_ += wrong;
@@ -133,6 +129,25 @@ class Loop {
                       wrong));
     }
     return {};
+  }
+
+  epic::Error Call(uint64_t count) {
+    if (flags_.barrier) return epic::Barrier(comm_);
+    const epic::Datatype type = flags_.integers ? epic::Datatype::kInt32 : epic::Datatype::kFloat32;
+    if (flags_.all_gather) return epic::AllGather(send_.data(), recv_.data(), count, type, comm_);
+    void* out = flags_.in_place ? send_.data() : recv_.data();
+    return epic::AllReduce(send_.data(), out, count, type, epic::RedOp::kSum, comm_);
+  }
+
+  // Of a group with multicast what has become of its datagrams, as a further member of a JSON object.
+  std::string TellDatagrams() const {
+    const epic::DatagramCounts counts = comm_.Datagrams();
+    if (!counts.multicast) return "";
+    return fmt::format(
+        ", \"datagrams\": {{\"expected\": {}, \"came\": {}, \"read\": {}, \"stranger\": {}, "
+        "\"stale\": {}, \"alien\": {}, \"length\": {}, \"again\": {}}}",
+        counts.expected, counts.came, counts.read, counts.stranger, counts.stale, counts.alien, counts.length,
+        counts.again);
   }
 
   // Whether a rank has had the signal, by a call of all: this was the last iteration then.
@@ -157,6 +172,14 @@ class Loop {
 
   uint64_t CountWrong(int iteration, const std::vector<uint32_t>& got) const {
     uint64_t wrong = 0;
+    if (flags_.all_gather) {
+      for (uint64_t at = 0; at < got.size(); ++at) {
+        const auto rank = static_cast<int>(at / send_.size());
+        const uint32_t part = Masked(flags_, Contribution(rank, at % send_.size(), iteration));
+        wrong += got[at] != Encode(flags_, part) ? 1 : 0;
+      }
+      return wrong;
+    }
     for (uint64_t e = 0; e < got.size(); ++e) {
       uint64_t sum = 0;
       for (int rank = 0; rank < comm_.size(); ++rank) sum += Masked(flags_, Contribution(rank, e, iteration));
@@ -217,6 +240,12 @@ int main(int argc, char** argv) {
                                             {"hosts", static_cast<int>(epic::PathChoice::kHosts)}};
   int path = static_cast<int>(flags.join.path);
   line.Add("--path", &path, "Of a group that is not created beforehand").OneOf(paths).TypeName("ENUM");
+  const std::map<std::string, int> algorithms = {
+      {"auto", static_cast<int>(epic::HostAlgorithm::kAuto)},
+      {"ring", static_cast<int>(epic::HostAlgorithm::kRing)},
+      {"multicast", static_cast<int>(epic::HostAlgorithm::kMulticast)}};
+  int algorithm = static_cast<int>(flags.join.algorithm);
+  line.Add("--algorithm", &algorithm, "Of calls between the hosts").OneOf(algorithms).TypeName("ENUM");
   line.Add("--type", &flags.type).OneOf({"int32", "float32"});
   line.Add("--counts", &flags.counts, "Elements; iterations take them in turn").Delimiter(',');
   line.Add("--iterations", &flags.iterations);
@@ -232,8 +261,10 @@ int main(int argc, char** argv) {
                "the last then");
   line.AddFlag("--stop", &flags.stop, "Stop the process after the first call, until SIGCONT comes");
   line.AddFlag("--barrier", &flags.barrier, "Barriers instead");
+  line.AddFlag("--all-gather", &flags.all_gather, "AllGathers instead; counts are of each rank's part");
   if (const auto exit_code = line.Parse(argc, argv)) return *exit_code;
   flags.join.path = static_cast<epic::PathChoice>(path);
+  flags.join.algorithm = static_cast<epic::HostAlgorithm>(algorithm);
   flags.integers = flags.type == "int32";
   flags.join.timeout = std::chrono::seconds(flags.timeout_s);
   flags.join.join_timeout = std::chrono::seconds(flags.join_timeout_s);

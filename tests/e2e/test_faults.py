@@ -49,6 +49,12 @@ def test_a_fault_between_hosts_ends_as_promised(beds, name):
     run(beds, "softnic", name, faults.BY_HOSTS)
 
 
+@pytest.mark.parametrize("name", ("switch", "uplink", "hostlink"))
+def test_a_fault_ends_a_group_by_multicast_as_promised(beds, name):
+    """While datagrams flow, or a neighbour is to be read from that is out of reach."""
+    run(beds, "softnic", name, faults.MULTICAST)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_ranks_are_the_witnesses_of_a_switch_without_neighbours(beds, kind):
     bed = beds.get("star-2", "--hosts", kind)

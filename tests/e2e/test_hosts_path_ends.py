@@ -1,4 +1,5 @@
-"""What ends a group between the hosts, or keeps it waiting, while data flow by a ring and by doubling; over softnic."""
+"""What ends a group between the hosts, or keeps it waiting, while data flow by a ring, by doubling and by multicast; over
+softnic."""
 
 import signal
 import time
@@ -15,7 +16,7 @@ from host_api import AT_ONCE_S, Rank, assert_within, seconds_between
 pytestmark = pytest.mark.endings
 
 # More than any machine sends before it is asked how much it has sent, of which this much must have arrived.
-LARGE, FLOWS_BYTES = "allreduce:8000003", 4_000_000
+LARGE, FLOWS_BYTES = {"ring": "allreduce:8000003", "doubling": "allreduce:8000003", "multicast": "allgather:4000003"}, 4_000_000
 LATE_S, VERY_LATE_S, DEADLINE_MS, SWITCH_S = 3, 60, 1000, 5
 HOSTS = ("EPIC_PATH=hosts",)
 ENDED = 2  # the rank that dies, or aborts
@@ -26,7 +27,7 @@ def fixture_bed(beds):
     return beds.get(*test_types.BED)
 
 
-@pytest.fixture(name="algorithm", params=["ring", "doubling"])
+@pytest.fixture(name="algorithm", params=list(LARGE))
 def fixture_algorithm(request):
     return request.param
 
@@ -43,9 +44,9 @@ def received_bytes(bed, host):
     return int(next(line for line in shown.splitlines() if "vec0:" in line).split(":")[1].split()[0])
 
 
-def wait_until_data_flow(bed, rank, before):
+def wait_until_data_flow(bed, algorithm, rank, before):
     """Until its host has received so many bytes of the call, of which much more are to come."""
-    rank.wait_until_doing(LARGE)
+    rank.wait_until_doing(LARGE[algorithm])
     deadline = time.monotonic() + 60
     while received_bytes(bed, bed.hosts[rank.number]) < before + FLOWS_BYTES:
         assert time.monotonic() < deadline, rank.program.output
@@ -53,51 +54,51 @@ def wait_until_data_flow(bed, rank, before):
 
 def in_a_large_call(bed, algorithm, *before):
     """Ranks in the midst of a large call; `before` are steps of the rank that ends."""
-    steps = ["init", "barrier", "pause", LARGE, "async", "barrier", "destroy"]
+    steps = ["init", "barrier", "pause", LARGE[algorithm], "async", "barrier", "destroy"]
     ranks = start(bed, algorithm, *[[*before, *steps] if number == ENDED else steps for number in range(4)])
     for rank in ranks:
         rank.wait_until_doing("pause")
     received = received_bytes(bed, bed.hosts[ENDED])
     for rank in ranks:
         rank.signal()
-    wait_until_data_flow(bed, ranks[ENDED], received)
+    wait_until_data_flow(bed, algorithm, ranks[ENDED], received)
     return ranks
 
 
-def assert_ended(rank, error, words):
+def assert_ended(rank, call, error, words):
     """The call, and all that follows."""
     assert rank.outcome() == [(step, "ok") for step in ("init", "barrier", "pause")] + [
-        (step, error) for step in (LARGE, "async", "barrier", "destroy")]
-    assert words in rank.did(LARGE)["message"], rank.did(LARGE)
+        (step, error) for step in (call, "async", "barrier", "destroy")]
+    assert words in rank.did(call)["message"], rank.did(call)
 
 
 def test_a_rank_that_is_killed_while_data_flow(bed, algorithm):
-    ranks = in_a_large_call(bed, algorithm)
+    ranks, large = in_a_large_call(bed, algorithm), LARGE[algorithm]
     killed_us = time.monotonic() * 1e6
     ranks[ENDED].signal(signal.SIGKILL)
     for rank in ranks:
         if rank.number != ENDED:
-            assert_ended(rank, "rank lost", f"rank {ENDED}")
-            assert_within(AT_ONCE_S, (rank.did(LARGE)["at_us"] - killed_us) / 1e6)
+            assert_ended(rank, large, "rank lost", f"rank {ENDED}")
+            assert_within(AT_ONCE_S, (rank.did(large)["at_us"] - killed_us) / 1e6)
     ranks[ENDED].program.wait()
-    assert f'"did":"{LARGE}"' not in ranks[ENDED].program.output, "it was through with the call"
+    assert f'"did":"{large}"' not in ranks[ENDED].program.output, "it was through with the call"
 
 
 def test_an_abort_while_data_flow(bed, algorithm):
-    ranks = in_a_large_call(bed, algorithm, "abort-later:enough")
+    ranks, large = in_a_large_call(bed, algorithm, "abort-later:enough"), LARGE[algorithm]
     aborted_us = time.monotonic() * 1e6
     ranks[ENDED].signal(signal.SIGUSR2)
     for rank in ranks:
         steps = rank.outcome()
         assert [step for step in steps if step[0] != "abort-later:enough"][3:] == [
-            (step, "aborted") for step in (LARGE, "async", "barrier", "destroy")], steps
-        assert "enough" in rank.did(LARGE)["message"], rank.did(LARGE)
-        assert_within(AT_ONCE_S, (rank.did(LARGE)["at_us"] - aborted_us) / 1e6)
+            (step, "aborted") for step in (large, "async", "barrier", "destroy")], steps
+        assert "enough" in rank.did(large)["message"], rank.did(large)
+        assert_within(AT_ONCE_S, (rank.did(large)["at_us"] - aborted_us) / 1e6)
 
 
 def test_a_deadline_ends_the_calls_of_all_ranks(bed, algorithm):
     """One rank has a deadline, one does not call."""
-    call = "allreduce:200000"
+    call = "allgather:60000" if algorithm == "multicast" else "allreduce:200000"
     rest = [call, "async", "barrier", "destroy"]
     ranks = start(bed, algorithm, ["init", "barrier", f"timeout:{DEADLINE_MS}", *rest],
                   *[["init", "barrier", *rest]] * 2, ["init", "barrier", "pause", *rest])
@@ -116,7 +117,7 @@ def test_a_deadline_ends_the_calls_of_all_ranks(bed, algorithm):
 @pytest.mark.parametrize("seconds", [LATE_S, pytest.param(VERY_LATE_S, marks=pytest.mark.slow)])
 def test_a_rank_that_comes_late_to_a_call_is_waited_for(bed, algorithm, seconds):
     """All others are in the call, and with all on the way that may be; the next call finds everything in order."""
-    calls = ["allreduce:200000", "allgather:5000,int32"]
+    calls = ["allgather:200000" if algorithm == "multicast" else "allreduce:200000", "allgather:5000,int32"]
     begin = ["init", f"timeout:{2000 * VERY_LATE_S}", "barrier"]
     ranks = start(bed, algorithm, *[[*begin, *calls, "destroy"]] * 3, [*begin, "pause", *calls, "destroy"])
     for rank in ranks[:3]:

@@ -258,7 +258,8 @@ def run_all(bed, ranks, groups, seconds):
     return told
 
 
-def expect_right(told, group, path, calls, ranks=RANKS):
+def expect_right(told, group, path, calls, ranks=RANKS, may_read=False):
+    """`may_read`: chunks that have not come yet, by multicast; none is lost here."""
     for rank, lines in enumerate(told[:ranks]):
         assert group in lines, f"rank {rank} never came to the end of {group}"
         line = lines[group]
@@ -267,7 +268,7 @@ def expect_right(told, group, path, calls, ranks=RANKS):
         assert line["wrong"] == 0, f"rank {rank}: {line['wrong']} wrong elements; first in {wrong}"
         assert line["calls"] == len(calls)
         assert line["path"] == path, line
-        assert line.get("datagrams", {}).get("read", 0) == 0, f"rank {rank}: datagrams were lost where no packet is: {line}"
+        assert may_read or line.get("datagrams", {}).get("read", 0) == 0, f"rank {rank}: datagrams were lost where no packet is: {line}"
 
 
 def expect_mismatch(told, group, path, field, ranks=RANKS):

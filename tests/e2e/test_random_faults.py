@@ -7,11 +7,17 @@ import time
 import pytest
 
 import harness
-from test_matrix import MISMATCHES, RANKS, WAYS, asked_for, expect_mismatch, mismatched, random_calls
+import test_matrix
+from test_matrix import MISMATCHES, MODES, RANKS, WAYS, expect_mismatch, mismatched, random_calls
 
 SPECS = {"rxe": ("tree-3-2", "--hosts", "rxe", "--mtu", "1024", "--wire"),
          "super-frames": ("tree-3-2", "--hosts", "softnic", "--mtu", "1024", "--wire", "--super-frames")}
+MIXED = "multicast beside switches"
 RATES = {"drop_ppm": 10000, "duplicate_ppm": 10000, "reorder_ppm": 10000, "depth": 16, "corrupt_ppm": 1000}
+
+
+def asked_for(way):
+    return {"path": "auto", "algorithm": "multicast"} if way == MIXED else test_matrix.asked_for(way)
 
 
 def run_groups(bed, groups, seconds):
@@ -32,14 +38,14 @@ def rates_of(links, way):
     more, calls are right as well, but take a second and a half each, and a thousand half an hour: what is lost at the end
     of a message waits for the NIC's timer."""
     rates = {**RATES, "corrupt_ppm": 10000, "cut_ppm": 20000} if links == "super-frames" else RATES
-    if way != "hosts":
+    if way in MODES:
         return rates
     return {name: rate // 4 if name.endswith("_ppm") else rate for name, rate in rates.items()}
 
 
 @pytest.mark.in_turn(2)
 @pytest.mark.parametrize("seed, calls", [(1, 60), pytest.param(2, 1000, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", (*WAYS, MIXED))
 @pytest.mark.parametrize("links", SPECS)
 def test_random_calls_over_bad_links(beds, links, way, seed, calls):
     bed, rates = beds.get(*SPECS[links]), rates_of(links, way)
@@ -48,7 +54,9 @@ def test_random_calls_over_bad_links(beds, links, way, seed, calls):
     told = run_groups(bed, [{"group": group, **asked_for(way), "outstanding": 6, "calls": random_calls(seed, calls)}],
                       60 + calls)
     for lines in told:
-        assert (lines[group]["calls"], lines[group]["path"]) == (calls, asked_for(way)["path"]), lines
+        assert (lines[group]["calls"], lines[group]["path"]) == (calls, "hosts" if way in ("hosts", "multicast") else "network"), lines
+    if asked_for(way).get("algorithm"):
+        assert sum(lines[group]["datagrams"]["read"] for lines in told) > 0, told
     count = bed.wire.count()
     print(f"\nway {way}: {calls} calls, {count['frames']} frames, {count['faults']}")
     assert set(count["faults"]) == {name.removesuffix("_ppm") for name in rates if name != "depth"}, count
