@@ -282,6 +282,7 @@ void Comm::Fail(const Error& error, bool tell_manager) {
   // The program is told by its call, and tells its user: a warning would say it once more.
   Log(LogLevel::kInfo, "group {} rank {}: {}: {}", options_.group, options_.rank, ErrorName(error_.code()),
       error_.message());
+  TellDatagrams();
   BeginDrain();
   if (mismatch && session_) {
     session_->TellMismatch(MismatchInWords(failure.reply));

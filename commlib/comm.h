@@ -147,6 +147,8 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   void TellOfBusy();
   // Of datagrams that do not come, once.
   void TellOfReads();
+  // Tells the manager what has become of datagrams, if that is news and it takes it. comm_hosts.cc.
+  void TellDatagrams();
 
   // Registers the call's memory as far as it needs that on the way; *way, if not by the hosts, is the one to
   // take.
@@ -237,6 +239,8 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   bool told_saturation_ = false;
   bool told_busy_ = false;
   bool told_reads_ = false;
+  // What the manager was told last of datagrams; nothing if it does not take it.
+  std::optional<MulticastCounts> told_datagrams_;
   std::set<std::string> told_ways_;
   uint64_t completions_ = 0;  // taken from the queue so far
   uint32_t shared_acks_ = 1;  // what the queue pair has been told

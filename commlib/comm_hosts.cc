@@ -154,6 +154,14 @@ void Comm::TellOfReads() {
       counts.came == 0 ? ": the network does not carry the group's multicast" : "");
 }
 
+void Comm::TellDatagrams() {
+  if (!told_datagrams_ || !session_) return;
+  const MulticastCounts counts = calls_.multicast();
+  if (counts == *told_datagrams_) return;
+  told_datagrams_ = counts;
+  session_->TellDatagrams(counts);
+}
+
 DatagramCounts Comm::CountDatagrams() {
   if (InChild()) return {};
   const std::lock_guard lock(mutex_);

@@ -157,6 +157,7 @@ Error Comm::TakeMulticast(const JoinedInfo& joined) {
   }
   datagrams_->info = *joined.multicast;
   abilities_.multicast = true;
+  if (joined.multicast->takes_counts) told_datagrams_ = MulticastCounts{};
   return {};
 }
 
@@ -220,6 +221,7 @@ Error Comm::Destroy() {
   std::unique_lock lock(mutex_);
   // Nothing that a switch waits for is left when the queue pair goes.
   if (qp_) qp_->ShareAcks(1, 0);
+  TellDatagrams();
   Error result = error_;
   const auto timeout = options_.timeout;
   lock.unlock();

@@ -115,6 +115,7 @@ void Comm::OnChannelReady() {
 
 void Comm::OnTick() {
   const std::lock_guard lock(mutex_);
+  TellDatagrams();  // here, since ticks come once a second at most, and without a call, too
   if (watch_.leads() || calls_.open() == 0) return;
   MakeProgress();
   CheckDeadlines(Clock::now());

@@ -369,6 +369,7 @@ void Session::TellNotFinite(const std::string& how) {
   stream_->Send(std::move(message));
 }
 void Session::TellWindow(const WindowTrials::Found& found) { stream_->Send(ToProto(found)); }
+void Session::TellDatagrams(const MulticastCounts& counts) { stream_->Send(ToProto(counts)); }
 
 Error Session::Leave(std::chrono::milliseconds timeout, const Error& refused) {
   stream_->Send(LeaveOf(refused));

@@ -11,6 +11,7 @@
 
 #include "base/types.h"
 #include "commlib/calls_info.h"
+#include "commlib/core/host_multicast.h"
 #include "commlib/core/window_trials.h"
 #include "commlib/join_info.h"
 #include "commlib/session_state.h"
@@ -60,6 +61,10 @@ class Session {
 
   // Tells the manager which send window this rank uses, and why. Does not wait.
   void TellWindow(const WindowTrials::Found& found);
+
+  // Tells the manager what has become of this rank's datagrams so far; only one that takes it
+  // (MulticastInfo::takes_counts). Does not wait.
+  void TellDatagrams(const MulticastCounts& counts);
 
   // Says that the queue pair is drained, and waits until all ranks have said so: ok, the group's failure, or
   // kTimeout. refused: with what a switch refused a call of this rank, if it leaves for that; then it need

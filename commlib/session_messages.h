@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "commlib/core/host_multicast.h"
 #include "commlib/core/window_trials.h"
 #include "commlib/session_state.h"
 #include "epic/epic.h"
@@ -28,6 +29,20 @@ inline proto::ClientMessage ToProto(const WindowTrials::Found& found) {
   window.set_ns_per_packet(found.ns_per_packet);
   window.set_before_messages(found.before_messages);
   window.set_before_ns_per_packet(found.before_ns_per_packet);
+  return message;
+}
+
+inline proto::ClientMessage ToProto(const MulticastCounts& counts) {
+  proto::ClientMessage message;
+  proto::DatagramsSeen& seen = *message.mutable_datagrams();
+  seen.set_expected(counts.expected);
+  seen.set_came(counts.came);
+  seen.set_read(counts.read);
+  seen.set_stranger(counts.stranger);
+  seen.set_stale(counts.stale);
+  seen.set_alien(counts.alien);
+  seen.set_length(counts.length);
+  seen.set_again(counts.again);
   return message;
 }
 

@@ -1,4 +1,6 @@
 // What a session says and hears of multicast groups.
+#include <future>
+
 #include "commlib/session_messages.h"
 #include "commlib/session_testing.h"
 #include "gtest/gtest.h"
@@ -14,6 +16,7 @@ TEST(SessionMulticastTest, ARankThatAsksSaysItsQueuePairAndHearsOfTheGroup) {
     proto::MulticastGroup& group = *message.mutable_joined()->mutable_multicast();
     group.set_address(0xefc00001);
     for (uint32_t rank = 0; rank < kJoin.size; ++rank) group.add_ends()->set_qpn(17 + rank);
+    group.set_takes_counts(true);
     stream->Write(message);
     ReadOne(stream);
   });
@@ -29,6 +32,7 @@ TEST(SessionMulticastTest, ARankThatAsksSaysItsQueuePairAndHearsOfTheGroup) {
   ASSERT_TRUE(joined.multicast);
   EXPECT_EQ(joined.multicast->address, Ipv4{0xefc00001});
   EXPECT_EQ(joined.multicast->ends.size(), kJoin.size);
+  EXPECT_TRUE(joined.multicast->takes_counts);
   session->Finish();
 }
 
@@ -50,6 +54,38 @@ TEST(SessionMulticastTest, WhyThereIsNoneIsHeardAlsoIfTheGroupFailsAtOnce) {
     EXPECT_TRUE(error.ok() || error.code() == ErrorCode::kAborted) << error.message();
     EXPECT_EQ(joined.multicast_reason, "rank 1 on h1 does not ask for it") << error.message();
   }
+}
+
+TEST(SessionMulticastTest, TheManagerIsToldWhatHasBecomeOfDatagrams) {
+  std::promise<proto::ClientMessage> heard;
+  FakeManager manager([&](Stream* stream) {
+    ReadOne(stream);
+    WriteJoined(stream);
+    heard.set_value(ReadOne(stream));
+  });
+  std::unique_ptr<Session> session;
+  JoinedInfo joined;
+  ASSERT_TRUE(Session::Join(manager.address(), kJoin, &session, &joined).ok());
+  EXPECT_FALSE(joined.multicast);
+  session->TellDatagrams({.expected = 90,
+                          .came = 70,
+                          .read = 20,
+                          .stranger = 1,
+                          .stale = 2,
+                          .alien = 3,
+                          .length = 4,
+                          .again = 5});
+  const proto::ClientMessage message = heard.get_future().get();
+  ASSERT_TRUE(message.has_datagrams());
+  const proto::DatagramsSeen& told = message.datagrams();
+  EXPECT_EQ(told.expected(), 90u);
+  EXPECT_EQ(told.came(), 70u);
+  EXPECT_EQ(told.read(), 20u);
+  EXPECT_EQ(told.stranger(), 1u);
+  EXPECT_EQ(told.stale(), 2u);
+  EXPECT_EQ(told.alien(), 3u);
+  EXPECT_EQ(told.length(), 4u);
+  EXPECT_EQ(told.again(), 5u);
 }
 
 TEST(SessionMulticastTest, WhoDoesNotAskSaysNothing) {

@@ -117,7 +117,8 @@ MulticastInfo FromProto(const proto::MulticastGroup& group) {
   MulticastInfo info{.address = Ipv4{group.address()},
                      .qkey = group.qkey(),
                      .ends = {},
-                     .super_frames = group.super_frames()};
+                     .super_frames = group.super_frames(),
+                     .takes_counts = group.takes_counts()};
   for (const proto::DatagramEnd& end : group.ends())
     info.ends.push_back({.ip = Ipv4{end.ip()}, .qpn = end.qpn()});
   return info;

@@ -48,6 +48,8 @@ struct MulticastCounts {
   uint64_t read = 0;  // chunks read from the left neighbour
   // Datagrams dropped, by reason.
   uint64_t stranger = 0, stale = 0, alien = 0, length = 0, again = 0;
+
+  friend bool operator==(const MulticastCounts&, const MulticastCounts&) = default;
 };
 
 // Most data of an invocation, all parts together; the same on every rank. A multiple of what one element of

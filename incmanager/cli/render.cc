@@ -389,7 +389,7 @@ std::string RenderGroup(const proto::GroupState& group) {
                                                         : "no: not every switch has answered a witness yet");
   }
   if (group.has_wait()) out += fmt::format("waits       {}\n", group.wait().words());
-  out += Trouble(group);
+  out += Trouble(group) + DatagramLines(group);
   return group.tree().empty() ? out : out + "tree\n" + TreeDrawing(group).Draw();
 }
 

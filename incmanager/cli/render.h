@@ -22,6 +22,8 @@ std::string RenderGroup(const proto::GroupState& group);
 std::string PolicyLines(const proto::GroupState& group);
 // The address of its multicast group, or why it has none: a line of RenderGroup. Nothing where nobody asks for it.
 std::string MulticastLine(const proto::GroupState& group);
+// What has become of its ranks' datagrams: a table of RenderGroup. Nothing where no rank has said so.
+std::string DatagramLines(const proto::GroupState& group);
 // Of RenderTables: multicast groups of ours and their ports, a line each.
 std::string GroupPortLines(const proto::ForwardingTable& table);
 // Of RenderExplanation: whether the group could have multicast. Nothing of an earlier manager.

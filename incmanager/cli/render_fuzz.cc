@@ -30,6 +30,7 @@ proto::GroupState Group() {
   group.set_path_taken(proto::PATH_NETWORK);
   group.set_start_messages(2);
   (*group.mutable_windows())[1].set_messages(1);
+  (*group.mutable_datagrams())[1].set_stale(1);
   proto::TreeNode& root = *group.add_tree();
   root.set_switch_name("root");
   for (uint32_t i = 0; i < 2; ++i) {

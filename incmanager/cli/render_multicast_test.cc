@@ -8,6 +8,7 @@
 namespace epic::manager {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -22,6 +23,30 @@ TEST(RenderMulticast, AGroupHasItsAddressOrWhyItHasNone) {
   group.set_multicast_reason("the NIC of rank 1 on h1 receives no multicast");
   EXPECT_THAT(RenderGroup(group),
               HasSubstr("\nmulticast   none: the NIC of rank 1 on h1 receives no multicast\n"));
+}
+
+TEST(RenderMulticast, AGroupHasWhatBecameOfDatagramsByRank) {
+  proto::GroupState group;
+  group.set_state("running");
+  EXPECT_THAT(RenderGroup(group), Not(HasSubstr("datagrams"))) << "no rank has said so";
+  for (const char* host : {"h0", "h1"}) group.add_rank_hosts(host);
+  proto::DatagramsSeen& second = (*group.mutable_datagrams())[1];
+  second.set_expected(1200);
+  second.set_came(1180);
+  second.set_read(20);
+  second.set_stale(3);
+  second.set_again(1);
+  (*group.mutable_datagrams())[0].set_expected(7);
+  proto::DatagramsSeen& stray = (*group.mutable_datagrams())[2];
+  stray.set_stranger(1);
+  stray.set_alien(2);
+  stray.set_length(4);
+  EXPECT_THAT(RenderGroup(group), EndsWith("\n"
+                                           "datagrams   rank  host  expected  came  read  dropped\n"
+                                           "            0     h0    7         0     0     0\n"
+                                           "            1     h1    1200      1180  20    3 stale, 1 again\n"
+                                           "            2     -     0         0     0     "
+                                           "1 stranger, 2 alien, 4 length\n"));
 }
 
 TEST(RenderMulticast, ASwitchHasThePortsOfGroups) {

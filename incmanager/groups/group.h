@@ -94,6 +94,14 @@ struct WindowInUse {
   uint32_t before_ns_per_packet = 0;
 };
 
+// What a rank says has become of its datagrams so far; see DatagramsSeen in proto/manager.proto.
+struct DatagramsSeen {
+  uint64_t expected = 0;  // chunks
+  uint64_t came = 0;
+  uint64_t read = 0;
+  uint64_t stranger = 0, stale = 0, alien = 0, length = 0, again = 0;  // dropped
+};
+
 // One end of a connection between two ranks; see PeerEnd in proto/manager.proto.
 struct PeerEnd {
   uint32_t rank = 0;  // said by a rank: whom it is for; said to a rank: who says it
@@ -112,8 +120,9 @@ struct Member {
   Nanos deadline = 0;  // of its join
   bool open = true;    // the session still lives
   bool left = false;
-  Failure refused;                    // with which it left
-  std::optional<WindowInUse> window;  // once it has tried others
+  Failure refused;                         // with which it left
+  std::optional<WindowInUse> window;       // once it has tried others
+  std::optional<DatagramsSeen> datagrams;  // that it has said last
   // That it has said last, by the rank that they are for, and PeerEnd::fetches.
   std::map<std::pair<uint32_t, bool>, PeerEnd> ends;
 };

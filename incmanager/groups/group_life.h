@@ -94,6 +94,8 @@ class GroupLife {
   void OnNotFinite(Nanos now, SessionId session, const std::string& how);
   // Of use to people only. Passed over if the group does not run, or its ranks may not use such a window.
   void OnWindow(SessionId session, const WindowInUse& window);
+  // The same. Passed over in a group without multicast; the numbers are not judged.
+  void OnDatagrams(SessionId session, const DatagramsSeen& datagrams);
   // Passed on to the rank that it is for, while both are in the group and it runs; else passed over. What no
   // rank may say (another rank than those of the group, a QPN or PSN that is none, a second queue pair for
   // the same rank, readiness twice, connections in a group whose hosts make none, of the ring for lost

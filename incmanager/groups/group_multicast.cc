@@ -45,6 +45,11 @@ void GroupLife::GiveMulticast(Nanos now, Group* group) {
   world_->Note(fmt::format("group {}: multicast to {}", group->spec.name, ToString(*address)));
 }
 
+void GroupLife::OnDatagrams(SessionId session, const DatagramsSeen& datagrams) {
+  const auto [group, member] = OfSession(session);
+  if (group != nullptr && group->multicast) member->datagrams = datagrams;
+}
+
 std::vector<MulticastMembers> GroupLife::Multicasts() const {
   std::vector<MulticastMembers> out;
   for (const auto& [id, group] : groups_) {

@@ -280,6 +280,7 @@ proto::GroupState ToProto(const Topology& topology, const Group& group) {
       out.add_joined_ranks(rank);
       out.add_rank_hosts(topology.nodes[member->second.host].name);
       if (member->second.window) (*out.mutable_windows())[rank] = ToProto(*member->second.window);
+      if (member->second.datagrams) (*out.mutable_datagrams())[rank] = ToProto(*member->second.datagrams);
     } else {
       out.add_rank_hosts(group.spec.hosts.empty() ? "" : group.spec.hosts[rank]);
     }

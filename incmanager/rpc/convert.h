@@ -21,6 +21,7 @@ EngineReport FromProto(const proto::EngineInfo& info);
 InstallAnswer FromProto(const proto::InstallReply& reply);
 GroupSpec FromProto(const proto::CreateGroupRequest& request);
 WindowInUse FromProto(const proto::WindowInUse& window);
+DatagramsSeen FromProto(const proto::DatagramsSeen& datagrams);
 PeerEnd FromProto(const proto::PeerEnd& end);
 // Of a reach that only a later version knows: nobody's.
 DatagramReach FromProto(proto::DatagramReach reach);
@@ -31,6 +32,7 @@ proto::Failure ToProto(const Failure& failure);
 proto::ServerMessage ToProto(const SessionEvent& event);
 proto::PeerEnd ToProto(const PeerEnd& end);
 proto::MulticastGroup ToProto(const MulticastGroup& group);
+proto::DatagramsSeen ToProto(const DatagramsSeen& datagrams);
 proto::GroupConfig ToProto(const ContextPlan& context);
 proto::ForwardingTable ToProto(const Topology& topology, NodeId node, const Forwarding& forwarding);
 // What a switch is asked for to probe another one by the link at this port.

@@ -19,6 +19,30 @@ WindowInUse FromProto(const proto::WindowInUse& window) {
           .before_ns_per_packet = window.before_ns_per_packet()};
 }
 
+DatagramsSeen FromProto(const proto::DatagramsSeen& datagrams) {
+  return {.expected = datagrams.expected(),
+          .came = datagrams.came(),
+          .read = datagrams.read(),
+          .stranger = datagrams.stranger(),
+          .stale = datagrams.stale(),
+          .alien = datagrams.alien(),
+          .length = datagrams.length(),
+          .again = datagrams.again()};
+}
+
+proto::DatagramsSeen ToProto(const DatagramsSeen& datagrams) {
+  proto::DatagramsSeen out;
+  out.set_expected(datagrams.expected);
+  out.set_came(datagrams.came);
+  out.set_read(datagrams.read);
+  out.set_stranger(datagrams.stranger);
+  out.set_stale(datagrams.stale);
+  out.set_alien(datagrams.alien);
+  out.set_length(datagrams.length);
+  out.set_again(datagrams.again);
+  return out;
+}
+
 PeerEnd FromProto(const proto::PeerEnd& end) {
   return {
       .rank = end.rank(), .qpn = end.qpn(), .psn = end.psn(), .ready = end.ready(), .fetches = end.fetches()};
@@ -46,6 +70,7 @@ proto::MulticastGroup ToProto(const MulticastGroup& group) {
     of_rank.set_qpn(end.qpn);
   }
   out.set_super_frames(group.super_frames);
+  out.set_takes_counts(true);
   return out;
 }
 

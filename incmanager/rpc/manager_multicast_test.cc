@@ -134,6 +134,38 @@ TEST_F(ManagerMulticast, RanksAreToldTheAddressAndSwitchesItsPorts) {
   EXPECT_EQ(shown->multicast_reason(), "");
 }
 
+TEST_F(ManagerMulticast, AGroupIsShownWithWhatItsRanksLastSaidOfDatagrams) {
+  JoinOn({"h0", "h1", "h2"});
+  EXPECT_TRUE(world_.joined[1].multicast().takes_counts());
+  EXPECT_TRUE(state_.ShowGroup("g")->datagrams().empty());
+  proto::ClientMessage message;
+  proto::DatagramsSeen& seen = *message.mutable_datagrams();
+  for (const uint64_t times : {1, 2}) {
+    seen.set_expected(90 * times);
+    seen.set_came(88 * times);
+    seen.set_read(7 * times);  // more than expected: it is theirs to say
+    seen.set_stranger(1 * times);
+    seen.set_stale(2 * times);
+    seen.set_alien(3 * times);
+    seen.set_length(4 * times);
+    seen.set_again(5 * times);
+    state_.OnMessage(now_, 2, message);
+  }
+  const proto::GroupState shown = *state_.ShowGroup("g");
+  ASSERT_EQ(shown.datagrams_size(), 1);
+  EXPECT_EQ(shown.datagrams().at(1).SerializeAsString(), seen.SerializeAsString());
+}
+
+TEST_F(ManagerMulticast, OfAGroupWithoutMulticastNothingIsHeardOfDatagrams) {
+  JoinOn({"h0", "h1"}, /*asks=*/false);
+  proto::ClientMessage message;
+  message.mutable_datagrams()->set_came(1);
+  state_.OnMessage(now_, 1, message);
+  state_.OnMessage(now_, 99, message);  // of nobody
+  EXPECT_TRUE(state_.ShowGroup("g")->datagrams().empty());
+  EXPECT_EQ(state_.ShowGroup("g")->state(), "running");
+}
+
 TEST_F(ManagerMulticast, PortsGoWithTheGroupAndOthersStay) {
   JoinOn({"h0", "h1"}, true, "near", 11);
   JoinOn({"h1", "h2"});

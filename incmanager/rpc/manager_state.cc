@@ -213,13 +213,16 @@ void ManagerState::OnMessage(Nanos now, SessionId id, const proto::ClientMessage
     }
     case proto::ClientMessage::kWindow:
       return groups_.OnWindow(id, FromProto(message.window()));
+    case proto::ClientMessage::kDatagrams:
+      return groups_.OnDatagrams(id, FromProto(message.datagrams()));
     case proto::ClientMessage::kPeer:
       return groups_.OnPeer(now, id, FromProto(message.peer()));
     case proto::ClientMessage::kCalls:
       return world_->OnCalls(id, &message.calls());
     case proto::ClientMessage::KIND_NOT_SET:
-      return Send(id, Failure{ErrorCode::kInvalidArgument,
-                              "a message is join, leave, abort, probed, window, peer or calls", -1, ""});
+      return Send(
+          id, Failure{ErrorCode::kInvalidArgument,
+                      "a message is join, leave, abort, probed, window, datagrams, peer or calls", -1, ""});
   }
 }
 

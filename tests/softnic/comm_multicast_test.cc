@@ -2,6 +2,10 @@
 // (local_manager_testing.h). Also under ThreadSanitizer.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "tests/softnic/local_calls_testing.h"
@@ -44,6 +48,46 @@ TEST(CommMulticastTest, DatagramsThatAreLostAreRead) {
     EXPECT_EQ(counts.came + counts.read, counts.expected);
   }
   group.Destroy();
+}
+
+// Without another call, and however many there were.
+TEST(CommMulticastTest, TheManagerIsToldOfDatagramsOnceASecondAtMost) {
+  using Clock = std::chrono::steady_clock;
+  LocalWorld world;
+  const Clock::time_point begin = Clock::now();
+  Group group("g", 2, PathChoice::kHosts, std::vector(2, HostAlgorithm::kMulticast));
+  for (int i = 0; i < 50; ++i) AllCollectives(group, 1000);
+  for (int rank = 0; rank < 2; ++rank) {
+    const DatagramCounts counts = group[rank].Datagrams();
+    const auto number = static_cast<uint32_t>(rank);
+    world.manager().WaitDatagramsTold("g", number, counts.expected);
+    const std::vector<MulticastCounts> told = world.manager().DatagramsTold("g", number);
+    const auto seconds = std::chrono::ceil<std::chrono::seconds>(Clock::now() - begin).count();
+    EXPECT_LE(told.size(), static_cast<size_t>(seconds) + 1);
+    EXPECT_EQ(told.back().came, counts.came);
+    EXPECT_EQ(told.back().read, counts.read);
+  }
+  group.Destroy();
+  const std::vector<MulticastCounts> told = world.manager().DatagramsTold("g", 1);
+  EXPECT_EQ(std::ranges::adjacent_find(told), told.end()) << "only what is new";
+}
+
+// Nor is one of an earlier version told.
+TEST(CommMulticastTest, WhoLeavesTellsWhatHasBecomeOfDatagrams) {
+  for (const bool takes : {true, false}) {
+    LocalWorld world;
+    world.manager().SetTakesCounts(takes);
+    Group group("g", 3, PathChoice::kHosts, std::vector(3, HostAlgorithm::kMulticast));
+    AllCollectives(group, 1000);
+    const uint64_t expected = group[1].Datagrams().expected;
+    EXPECT_GT(expected, 0u);
+    group.Destroy();
+    const std::vector<MulticastCounts> told = world.manager().DatagramsTold("g", 1);
+    ASSERT_EQ(told.empty(), !takes);
+    if (takes) {
+      EXPECT_EQ(told.back().expected, expected);
+    }
+  }
 }
 
 // By a group with a switch these two go between the hosts, the others through the switch.

@@ -52,10 +52,18 @@ class LocalManager {
   void Refuse(const std::string& group, uint32_t rank);
   // How much data an invocation has at most (JoinedInfo), in groups on the switch that are made from now on.
   void SetInvocationBytes(uint64_t bytes);
+  // Whether ranks of groups that are made from now on are to tell what has become of datagrams; else they do
+  // as with an earlier manager.
+  void SetTakesCounts(bool takes);
 
   // As of a session.
   void SetPeerHandler(const std::string& group, uint32_t rank, internal::Session::PeerHandler handler);
   void TellPeer(const std::string& group, uint32_t rank, const internal::PeerEndInfo& end);
+
+  // As of a session; what a rank has told so far, in order; waits until it has told that so many chunks are there.
+  void TellDatagrams(const std::string& group, uint32_t rank, const MulticastCounts& counts);
+  std::vector<MulticastCounts> DatagramsTold(const std::string& group, uint32_t rank);
+  void WaitDatagramsTold(const std::string& group, uint32_t rank, uint64_t expected);
 
   // The group fails for all ranks.
   void Fail(const std::string& group, const Error& error);
@@ -71,12 +79,13 @@ class LocalManager {
     std::vector<verbs::DatagramSource> datagram_ends;  // by rank, if all ask for multicast
     std::map<uint32_t, internal::Session::FailureHandler> handlers;
     std::map<uint32_t, internal::Session::PeerHandler> peer_handlers;
-    std::map<uint32_t, std::vector<internal::PeerEndInfo>> unheard;  // by ranks without a handler so far
+    std::map<uint32_t, std::vector<internal::PeerEndInfo>> unheard;   // by ranks without a handler so far
+    std::map<uint32_t, std::vector<MulticastCounts>> datagrams_told;  // by rank
     std::set<uint32_t> left;
     std::string aborted;
   };
   // If all ranks ask for it.
-  static std::optional<internal::MulticastInfo> MulticastOf(const Group& group);
+  std::optional<internal::MulticastInfo> MulticastOf(const Group& group) const;
   void Tell(Group& group, const Error& error);
   void Run();
 
@@ -88,6 +97,7 @@ class LocalManager {
   std::map<std::string, internal::GroupAbilities> abilities_of_;
   std::set<std::pair<std::string, uint32_t>> refused_;  // group and rank
   uint64_t invocation_bytes_ = kMaxBytes;
+  bool takes_counts_ = true;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, Group> groups_;

@@ -70,12 +70,38 @@ Error LocalManager::Join(const internal::JoinInfo& info, internal::JoinedInfo* j
   return {};
 }
 
-std::optional<internal::MulticastInfo> LocalManager::MulticastOf(const Group& group) {
+std::optional<internal::MulticastInfo> LocalManager::MulticastOf(const Group& group) const {
   const auto asks = [](const verbs::DatagramSource& end) { return end.qpn != 0; };
   if (!std::ranges::all_of(group.datagram_ends, asks)) return std::nullopt;
   const auto number = static_cast<uint32_t>(group.id);
-  return internal::MulticastInfo{
-      .address = Ipv4{0xefc00000 + number}, .qkey = 0x1000 * number, .ends = group.datagram_ends};
+  return internal::MulticastInfo{.address = Ipv4{0xefc00000 + number},
+                                 .qkey = 0x1000 * number,
+                                 .ends = group.datagram_ends,
+                                 .takes_counts = takes_counts_};
+}
+
+void LocalManager::SetTakesCounts(bool takes) {
+  const std::lock_guard lock(mutex_);
+  takes_counts_ = takes;
+}
+
+void LocalManager::TellDatagrams(const std::string& group, uint32_t rank, const MulticastCounts& counts) {
+  const std::lock_guard lock(mutex_);
+  groups_[group].datagrams_told[rank].push_back(counts);
+  changed_.notify_all();
+}
+
+std::vector<MulticastCounts> LocalManager::DatagramsTold(const std::string& group, uint32_t rank) {
+  const std::lock_guard lock(mutex_);
+  return groups_[group].datagrams_told[rank];
+}
+
+void LocalManager::WaitDatagramsTold(const std::string& name, uint32_t rank, uint64_t expected) {
+  std::unique_lock lock(mutex_);
+  const std::vector<MulticastCounts>& told = groups_[name].datagrams_told[rank];
+  changed_.wait(lock, [&] {
+    return !told.empty() && told.back().expected == expected && told.back().came + told.back().read == expected;
+  });
 }
 
 void LocalManager::Refuse(const std::string& group, uint32_t rank) {
@@ -251,6 +277,9 @@ void Session::TellNotFinite(const std::string& how) {
   softnic::LocalManager::Get().TellNotFinite(stream_->group(), how);
 }
 void Session::TellWindow(const WindowTrials::Found&) {}
+void Session::TellDatagrams(const MulticastCounts& counts) {
+  softnic::LocalManager::Get().TellDatagrams(stream_->group(), stream_->rank(), counts);
+}
 Error Session::Leave(std::chrono::milliseconds, const Error&) {
   return softnic::LocalManager::Get().Leave(stream_->group(), stream_->rank());
 }
