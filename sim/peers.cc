@@ -92,8 +92,9 @@ void Peers::RunDriver(Nanos now) {
   bool news = wants_poll_ || driver_.next_deadline() <= now;
   wants_poll_ = false;
   while (true) {
-    for (; !completed_.empty(); news = true) {
+    for (; !completed_.empty() && busy_until_ <= now; news = true) {
       const auto [connection, completion] = completed_.front();
+      if (connection == kOfDatagrams) busy_until_ = now + datagram_ns_;
       completed_.pop_front();
       driver_.OnCompletion(now, connection, completion);
     }
@@ -120,6 +121,7 @@ Nanos Peers::next_deadline(Nanos now) const {
     if (deadline > now) next = std::min(next, deadline);
   };
   note(driver_.next_deadline());
+  if (!completed_.empty()) note(busy_until_);
   for (const auto& [number, connection] : connections_) note(connection->qp.next_deadline());
   return next;
 }
