@@ -50,17 +50,14 @@ std::optional<HostsWay> WayOf(const MulticastRunConfig& config) {
                            .tokens = config.tokens}};
 }
 
-Calls CallsOf(const MulticastRunConfig& config) {
+// The first one is short.
+CollectiveCall CallOf(const MulticastRunConfig& config, int number) {
   const bool is_broadcast = config.collective == Collective::kBroadcast;
-  Calls calls;
-  for (int k = 0; k <= config.calls; ++k) {
-    const ControlHeader header{.collective = config.collective,
-                               .type = DataType::kByte,
-                               .count = k == 0 ? 256 : config.bytes,
-                               .parts = is_broadcast ? 1 : static_cast<uint32_t>(config.hosts)};
-    calls.emplace_back(header, config.hosts, k);
-  }
-  return calls;
+  const ControlHeader header{.collective = config.collective,
+                             .type = DataType::kByte,
+                             .count = number == 0 ? 256 : config.bytes,
+                             .parts = is_broadcast ? 1 : static_cast<uint32_t>(config.hosts)};
+  return {header, config.hosts, number};
 }
 
 // What happens on the links while it counts.
@@ -70,7 +67,6 @@ class LinkCounts {
       : config_(config), world_(world), choices_(config.seed), result_(*result) {}
 
   void Begin() { counts_ = true; }
-  void End() { counts_ = false; }
 
   Fate OnSent(const LinkPacket& p) {
     if (!counts_) return Fate::kDeliver;
@@ -87,7 +83,7 @@ class LinkCounts {
     if (counts_ && p.packet->dst_ip.is_multicast()) last_came_ = world_.clock();
   }
   void CallBegins() { begun_ = world_.clock(), first_sent_ = 0; }
-  void AddPhases() {
+  void CallEnds() {
     if (first_sent_ == 0) return;
     result_.before = first_sent_ - begun_;
     result_.behind = world_.clock() - last_came_;
@@ -134,45 +130,36 @@ MulticastRun RunMulticast(const MulticastRunConfig& config) {
       {.mode = config.mode.value_or(kDefaultMode), .rank_host = FirstGroupOf(WorldOf(config)).rank_host});
   GroupRanks ranks(world, group, WayOf(config), choices);
   if (ranks.by_multicast()) world.GiveGroupPorts();
-  Calls calls = CallsOf(config);
-  MulticastRun result;
+  MulticastRun result{.right = true};
   LinkCounts counts(config, world, &result);
   world.SetFaultRule([&](const LinkPacket& p) { return counts.OnSent(p); });
   world.SetArrivalWatch([&](const LinkPacket& p, bool) { counts.OnArrived(p); });
-  const auto start = [&](CollectiveCall& call) {
+  // One at a time, so that the memory of many calls is that of one.
+  const auto make = [&](int number) {
+    CollectiveCall call = CallOf(config, number);
+    counts.CallBegins();
     for (int r = 0; r < config.hosts; ++r) ranks.Start(r, call);
+    // Ranks are asked one after the other: all of them at each event would take longer than the event.
+    const auto ended = [&, next = 0]() mutable {
+      while (next < config.hosts && ranks.state(next, number) != CallState::kRunning) ++next;
+      return next == config.hosts;
+    };
+    result.right = world.RunUntil(ended, kForEver) && result.right;
+    counts.CallEnds();
+    for (int r = 0; r < config.hosts; ++r) result.right = result.right && call.Wrong(r) == 0;
   };
-  // Ranks are asked one after the other: all of them at each event would take longer than the event.
-  const auto ended = [&](int call) {
-    return world.RunUntil(
-        [&, next = 0]() mutable {
-          while (next < config.hosts && ranks.state(next, call) != CallState::kRunning) ++next;
-          return next == config.hosts;
-        },
-        kForEver);
-  };
-  start(calls[0]);
-  result.right = ended(0);
+  make(0);
   bool is_time = false;
   world.At(world.now() + kPause, [&] { is_time = true; });
   result.right = world.RunUntil([&] { return is_time; }, kForEver) && result.right;
   if (config.slow_ns > 0 && !config.mode)
     world.peers(config.hosts / 2, group).SetDatagramTime(config.slow_ns);
   AddCounts(ranks, config.hosts, -1, &result);
-  const Picos begun = world.clock();
   counts.Begin();
-  for (int k = 1; k <= config.calls; ++k) {
-    counts.CallBegins();
-    start(calls[static_cast<size_t>(k)]);
-    result.right = ended(k) && result.right;
-  }
-  counts.AddPhases();
+  const Picos begun = world.clock();
+  for (int k = 1; result.right && k <= config.calls; ++k) make(k);
   result.time = world.clock() - begun;
-  counts.End();
   AddCounts(ranks, config.hosts, 1, &result);
-  for (const CollectiveCall& call : calls) {
-    for (int r = 0; r < config.hosts; ++r) result.right = result.right && call.Wrong(r) == 0;
-  }
   return result;
 }
 

@@ -92,3 +92,11 @@ def test_trees_of_hosts():
     assert [multicast.knomial_parent(r, 4) for r in range(1, 9)] == [0, 0, 0, 0, 4, 4, 4, 0]
     assert [multicast.heap_parent(r) for r in range(1, 7)] == [0, 0, 1, 1, 2, 2]
     assert multicast.tree_broadcast(4, [2], multicast.heap_parent) == 2 + 4 + 4
+
+
+def test_a_runs_options_are_the_programs():
+    class Asked:
+        def run(self, program, *words):
+            return {"asked": [program, *words]}
+    assert multicast.run(Asked(), hosts=4, slow_ns=6, lose_all=True)["asked"] == [
+        multicast.PROGRAM, "--hosts", 4, "--slow-ns", 6, "--lose-all"]
