@@ -64,6 +64,10 @@ engine::ForwardingTable TableOf(const manager::Topology& topology, int s,
   }
   for (const std::string& port : forwarding.flood_ports)
     table.flood_ports.push_back(static_cast<PortId>(std::stoul(port)));
+  for (const auto& [mac, ports] : forwarding.group_ports) {
+    engine::GroupPorts& group = table.groups.emplace_back(engine::GroupPorts{.mac = mac, .ports = {}});
+    for (const std::string& port : ports) group.ports.push_back(static_cast<PortId>(std::stoul(port)));
+  }
   return table;
 }
 
@@ -103,6 +107,17 @@ std::span<const PortId> Fabric::Route(Nanos now, int s, PortId ingress, const ro
   Leaving sink(out_);
   switches_[static_cast<size_t>(s)].OnFrame(now, ingress, head.head(), sink);
   return out_;
+}
+
+void Fabric::SetGroupPorts(Ipv4 address, const std::vector<int>& hosts) {
+  manager::MulticastMembers& group = groups_.emplace_back();
+  group.mac = manager::MulticastMac(address);
+  for (const int host : hosts) group.hosts.push_back(static_cast<manager::NodeId>(host));
+  manager::FloodTree(topology_, tables_).SetGroupPorts(groups_, &tables_);
+  for (size_t s = 0; s < switches_.size(); ++s) {
+    const auto number = static_cast<int>(s);
+    EPIC_CHECK(switches_[s].forwarding().SetTable(TableOf(topology_, number, tables_[s])).ok());
+  }
 }
 
 std::vector<int> Fabric::Path(int from, int to) const {

@@ -9,6 +9,7 @@
 
 #include "incengine/core/switch.h"
 #include "incmanager/policies/forwarding.h"
+#include "incmanager/policies/group_ports.h"
 #include "sim/links.h"
 
 namespace epic::sim {
@@ -23,9 +24,13 @@ class Fabric {
   Fabric(const Links& links, int switches, int nodes);
 
   // The ports by which a packet leaves that came to switch s by `ingress` and is for another node, or for a
-  // multicast group: those of the flooding tree. None, and a counter of the switch says why, if it is dropped.
-  // Valid until the next call.
+  // multicast group: those of the flooding tree, or the group's own. None, and a counter of the switch says
+  // why, if it is dropped. Valid until the next call.
   std::span<const PortId> Route(Nanos now, int s, PortId ingress, const roce::Packet& packet);
+
+  // What is sent to a multicast group from now on leaves by the ports that the manager gives it: of the
+  // flooding tree those between these nodes, its members' hosts.
+  void SetGroupPorts(Ipv4 address, const std::vector<int>& hosts);
 
   // The nodes that a packet crosses by the tables, both ends included.
   std::vector<int> Path(int from, int to) const;
@@ -36,6 +41,7 @@ class Fabric {
  private:
   manager::Topology topology_;
   std::vector<manager::Forwarding> tables_;
+  std::vector<manager::MulticastMembers> groups_;  // that have ports of their own
   std::vector<engine::Switch> switches_;
   std::vector<PortId> out_;
 };

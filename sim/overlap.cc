@@ -1,8 +1,10 @@
 #include "sim/overlap.h"
 
+#include <optional>
 #include <vector>
 
 #include "sim/collectives.h"
+#include "sim/group_ranks.h"
 
 namespace epic::sim {
 namespace {
@@ -25,13 +27,31 @@ std::vector<CollectiveCall> CallsOf(const OverlapConfig& config, Collective coll
   return calls;
 }
 
+std::optional<HostsWay> WayOf(OverlapWay way, const OverlapConfig& config) {
+  if (way == OverlapWay::kNetwork) return std::nullopt;
+  const bool by_multicast = way == OverlapWay::kMulticast;
+  return HostsWay{.path = {.algorithm = by_multicast ? Algorithm::kMulticast : Algorithm::kRing,
+                           .agrees_by_exchange = true,
+                           .staging_chunks = config.staging_chunks}};
+}
+
 Run Measure(const OverlapConfig& config, bool reduce_scatter, bool all_gather) {
-  World world(
-      {.mode = config.mode, .tree = config.tree, .path_mtu = config.path_mtu, .arena_bytes = 32 << 20}, 1);
+  World world({.mode = config.mode,
+               .tree = config.tree,
+               .path_mtu = config.path_mtu,
+               .message_packets = config.message_packets,
+               .bits_per_second = config.bits_per_second,
+               .arena_bytes = 128 << 20,
+               .ranks_take_turns = config.all_gather != OverlapWay::kNetwork},
+              1);
   const int ranks = world.ranks();
   GroupSpec second{.mode = config.mode, .rank_host = {}};
   for (int r = 0; r < ranks; ++r) second.rank_host.push_back(r);
   world.AddGroup(second);
+  Choices choices(1);
+  std::vector<GroupRanks> groups;
+  groups.emplace_back(world, 0, WayOf(config.reduce_scatter, config), choices);
+  groups.emplace_back(world, 1, WayOf(config.all_gather, config), choices);
   Run run;
   world.SetFaultRule([&](const LinkPacket& p) {
     HostLoad& load = run.load[static_cast<size_t>(p.group)];
@@ -44,7 +64,7 @@ Run Measure(const OverlapConfig& config, bool reduce_scatter, bool all_gather) {
   if (all_gather) calls[1] = CallsOf(config, Collective::kAllGather, ranks);
   for (int group = 0; group < 2; ++group) {
     for (CollectiveCall& call : calls[static_cast<size_t>(group)]) {
-      for (int r = 0; r < ranks; ++r) call.Start(world, r, group);
+      for (int r = 0; r < ranks; ++r) groups[static_cast<size_t>(group)].Start(r, call);
     }
   }
   run.right = world.RunUntil([&] { return world.AllDone(0) && world.AllDone(1); }, 100 * kSecond);

@@ -8,12 +8,24 @@
 
 namespace epic::sim {
 
+// By which way a call goes.
+enum class OverlapWay : uint8_t {
+  kNetwork,
+  kRing,       // of the hosts
+  kMulticast,  // between the hosts; an AllGather alone
+};
+
 struct OverlapConfig {
   Mode mode = kDefaultMode;
+  OverlapWay reduce_scatter = OverlapWay::kNetwork;
+  OverlapWay all_gather = OverlapWay::kNetwork;
   TreeSpec tree = Star(8);
   uint64_t bytes = 8 << 20;  // of all parts together, FP32; of each call
   int calls = 1;             // of each group, one behind the other without a pause
   uint32_t path_mtu = 4096;
+  uint32_t message_packets = 8;  // of the network's groups: M
+  int64_t bits_per_second = 100'000'000'000;
+  uint32_t staging_chunks = 512;  // of kMulticast
 };
 
 // The bytes of both groups on the links of the hosts, headers included: mean over the hosts.

@@ -52,5 +52,22 @@ TEST_P(OverlapTest, LongPartsOverlap) {
   EXPECT_LT(result.both * 100, (result.reduce_scatter + result.all_gather) * 90);
 }
 
+// A part leaves its host once, and comes to all others.
+TEST(OverlapWaysTest, AnAllGatherByMulticastBesideTheSwitch) {
+  const OverlapConfig config{.all_gather = OverlapWay::kMulticast, .bytes = 1 << 20, .staging_chunks = 2048};
+  const Overlap result = MeasureOverlap(config);
+  ASSERT_TRUE(result.right);
+  ExpectDisjointDirections(result, config);
+  EXPECT_LT(result.both * 100, (result.reduce_scatter + result.all_gather) * 90);
+}
+
+TEST(OverlapWaysTest, TwoRingsShareTheLinks) {
+  const OverlapConfig config{
+      .reduce_scatter = OverlapWay::kRing, .all_gather = OverlapWay::kRing, .bytes = 4 << 20};
+  const Overlap result = MeasureOverlap(config);
+  ASSERT_TRUE(result.right);
+  EXPECT_GT(result.both * 100, (result.reduce_scatter + result.all_gather) * 90);
+}
+
 }  // namespace
 }  // namespace epic::sim

@@ -90,7 +90,7 @@ void Peers::Collect() {
 void Peers::HandOver(Nanos now) {
   const auto [connection, completion] = completed_.front();
   completed_.pop_front();
-  busy_until_ = now + config_.completion_ns;
+  busy_until_ = now + std::max(config_.completion_ns, connection == kOfDatagrams ? datagram_ns_ : 0);
   driver_.OnCompletion(now, connection, completion);
 }
 

@@ -84,6 +84,9 @@ class Peers {
   void SetQkey(uint32_t qkey);
   // That have come for nothing, for example as no receive was posted; all 0 without such a queue pair.
   roce::UdCounters datagrams() const { return datagrams_ ? datagrams_->qp.counters() : roce::UdCounters{}; }
+  // The driver's process takes completions of datagrams no faster than one in so long, from now on. At first
+  // that takes no time, as nothing else does that a process does.
+  void SetDatagramTime(Nanos time) { datagram_ns_ = time; }
   // The driver has got something to do, as by a call of its rank.
   void WantPoll();
   // All queue pairs go to ERR: what is posted, and will be, completes as flushed, and no packet is taken any
@@ -137,6 +140,7 @@ class Peers {
   std::map<int, std::unique_ptr<Connection>> connections_;  // by number
   std::unique_ptr<Datagrams> datagrams_;                    // if there are any
   std::deque<std::pair<int, roce::Completion>> completed_;  // not handed over; each with its connection
+  Nanos datagram_ns_ = 0;
   Nanos busy_until_ = 0;  // with the completion that was handed over last
   bool wants_poll_ = false;
   bool killed_ = false;

@@ -139,6 +139,9 @@ class World {
   void ConnectPeers(int rank, int connection, int group = 0);
   // The rank, which has been given peers, sends and receives datagrams. Returns their queue pair's number.
   Qpn AddDatagrams(int rank, const DatagramConfig& config, int group = 0);
+  // Switches forward what is sent to the groups of all datagrams added so far by ports of the groups' own.
+  // Else they flood it.
+  void GiveGroupPorts();
   Peers& peers(int rank, int group = 0) { return *Of(group).peers[static_cast<size_t>(rank)].peers; }
   // Switches forward what is not for themselves, from now on or the first AddPeers.
   const Fabric& Forwards();

@@ -126,6 +126,14 @@ Qpn World::AddDatagrams(int rank, const DatagramConfig& config, int group) {
   return qpn;
 }
 
+void World::GiveGroupPorts() {
+  for (const auto& [address, members] : members_) {
+    std::vector<int> nodes;
+    for (const auto& [group, rank] : members) nodes.push_back(node_of_host(HostOf(rank, group)));
+    fabric_->SetGroupPorts(address.v4(), nodes);
+  }
+}
+
 // A world without queue pairs between ranks forwards what a switch took for a group that it has lost.
 void World::Forward(int s, PortId ingress, const LinkPacket& packet) {
   Forwards();

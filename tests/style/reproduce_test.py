@@ -8,7 +8,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "scripts/lib"))
-from reproduction import frame, netreduce  # noqa: E402
+from reproduction import frame, multicast, netreduce  # noqa: E402
 from reproduction.papers import PAPERS  # noqa: E402
 
 FORMULAS = [(paper, figure) for paper in PAPERS.values() for figure in paper.figures if not figure.by_program]
@@ -73,3 +73,30 @@ def test_the_equations_have_the_papers_sums():
     last_line = ((n * n + 3 * n * 3 - 3 * n + 2 * P) / n * alpha
                  + (4 * (n - 1) * P * b_inter + 2 * (P - n) * n * b_intra) / (n * P * b_intra * b_inter) * M)
     assert netreduce.tencent(n, P, M, alpha, b_inter, b_intra) == pytest.approx(last_line)
+
+
+def test_links_are_counted_as_on_a_drawing():
+    """Four hosts on two leaves: 0 and 1, 2 and 3. And eight on four, two to a pod."""
+    assert [multicast.links_between(0, b, 4, [2]) for b in range(4)] == [0, 2, 4, 4]
+    assert [multicast.links_between(0, b, 8, [4, 2]) for b in range(8)] == [0, 2, 4, 4, 6, 6, 6, 6]
+    assert multicast.by_multicast(4, [2]) == 6 and multicast.by_multicast(4, [1]) == 4
+    assert multicast.by_multicast(8, [4, 2]) == 14
+    assert multicast.ring_gather(4, [2]) == 3 * (2 + 4 + 2 + 4)
+    # 188 hosts: 8 leaves of 16, and 4 of 15.
+    assert multicast.ring_gather(188, [12]) == 74_800 and 188 * multicast.by_multicast(188, [12]) == 37_600
+    assert multicast.places(5, 2) == [0, 0, 0, 1, 1]
+
+
+def test_trees_of_hosts():
+    assert [multicast.knomial_parent(r, 2) for r in range(1, 8)] == [0, 0, 2, 0, 4, 4, 6]
+    assert [multicast.knomial_parent(r, 4) for r in range(1, 9)] == [0, 0, 0, 0, 4, 4, 4, 0]
+    assert [multicast.heap_parent(r) for r in range(1, 7)] == [0, 0, 1, 1, 2, 2]
+    assert multicast.tree_broadcast(4, [2], multicast.heap_parent) == 2 + 4 + 4
+
+
+def test_a_runs_options_are_the_programs():
+    class Asked:
+        def run(self, program, *words):
+            return {"asked": [program, *words]}
+    assert multicast.run(Asked(), hosts=4, slow_ns=6, lose_all=True)["asked"] == [
+        multicast.PROGRAM, "--hosts", 4, "--slow-ns", 6, "--lose-all"]

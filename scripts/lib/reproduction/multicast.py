@@ -1,0 +1,262 @@
+"""Broadcast and AllGather by multicast: M. Khalilov et al., "Network-Offloaded Bandwidth-Optimal Broadcast and Allgather for
+Distributed AI"."""
+from reproduction.frame import Figure, Paper, Row
+
+PROGRAM = "sim/epic-multicast"
+OVERLAP = "sim/epic-overlap"
+
+# The paper's test bed: hosts on leaves, spines, Gbit/s.
+HOSTS, LEAVES, SPINES = 188, 12, 6
+KIB = 1024
+# Bytes of a packet beside its payload, as the simulation counts them (sim/links.h).
+HEADERS = 80
+# Of virtual time, by the number of hosts.
+NETWORKS = {16: {"hosts": 16}, 64: {"hosts": 64, "leaves": 4, "spines": 2},
+            HOSTS: {"hosts": HOSTS, "leaves": LEAVES, "spines": SPINES}}
+
+
+# --- bytes on links, in parts of N bytes without headers. A network is a list of numbers of switches, from the leaves up,
+# below each of which the hosts are shared out, the first ones with one more; what joins the topmost may be several.
+
+def places(hosts, switches):
+    """The switch of each host, with ranks in this order."""
+    return [s for s in range(switches) for _ in range(hosts // switches + (s < hosts % switches))]
+
+
+def links_between(a, b, hosts, levels):
+    """Links that a packet takes from host a to host b: up to the first switch above both, and down."""
+    if a == b:
+        return 0
+    for height, switches in enumerate(levels):
+        if places(hosts, switches)[a] == places(hosts, switches)[b]:
+            return 2 * (height + 1)
+    return 2 * (len(levels) + 1)
+
+
+def by_multicast(hosts, levels):
+    """Of a part that all get: the link of each host, and the link above each switch that is not alone."""
+    return hosts + sum(switches for switches in levels if switches > 1)
+
+
+def ring_gather(hosts, levels):
+    """Of an AllGather around the ring: each of its edges carries all parts but one."""
+    return (hosts - 1) * sum(links_between(r, (r + 1) % hosts, hosts, levels) for r in range(hosts))
+
+
+def knomial_parent(rank, k):
+    """In a k-nomial tree: without its lowest digit that is not 0."""
+    power = 1
+    while rank // power % k == 0:
+        power *= k
+    return rank - rank // power % k * power
+
+
+def heap_parent(rank):
+    return (rank - 1) // 2
+
+
+def tree_broadcast(hosts, levels, parent):
+    """Of a Broadcast down a tree of hosts."""
+    return sum(links_between(r, parent(r), hosts, levels) for r in range(1, hosts))
+
+
+def host_link_share(hosts):
+    """Bytes on hosts' links of an AllGather by multicast, over those around the ring."""
+    return hosts * hosts / (2 * hosts * (hosts - 1))
+
+
+# --- figures
+
+def run(programs, **options):
+    """A run in virtual time; options as the program has them."""
+    words = []
+    for name, value in options.items():
+        words += [f"--{name.replace('_', '-')}"] + ([] if value is True else [value])
+    return programs.run(PROGRAM, *words)
+
+
+def figure_2(_):
+    """1,024 hosts on switches with 32 ports: three levels."""
+    def ratio(hosts, levels):
+        return ring_gather(hosts, levels) / hosts / by_multicast(hosts, levels)
+
+    rows = [Row("AllGather, ring over multicast, 1,024 hosts", "2", ratio(1024, [64, 4]), 1.99, 2, 3),
+            Row("the same, 188 hosts on 12 leaves", "1.5 to 2", ratio(HOSTS, [LEAVES]), 1.989, 1.99, 3)]
+    multicast = by_multicast(HOSTS, [LEAVES])
+    for name, parent, low, high in (("binomial tree", lambda r: knomial_parent(r, 2), 1.98, 2.05),
+                                    ("4-nomial tree", lambda r: knomial_parent(r, 4), 1.98, 2.05),
+                                    ("binary heap", heap_parent, 3.5, 3.7)):
+        rows.append(Row(f"Broadcast, {name} over multicast, 188 hosts", "1.5",
+                        tree_broadcast(HOSTS, [LEAVES], parent) / multicast, low, high, 3))
+    for hosts, theory in ((4, 0.667), (8, 0.571), (HOSTS, 0.503)):
+        rows.append(Row(f"AllGather, multicast over ring on hosts' links, {hosts} hosts", "",
+                        host_link_share(hosts), theory - 0.001, theory + 0.001, 3))
+    return rows
+
+
+def figure_12(programs):
+    """Counted on all links: 188 hosts, and fewer."""
+    rows = []
+    for hosts, leaves, spines in ((HOSTS, LEAVES, SPINES), (128, 8, 4)):
+        paper = "1.5 to 2" if hosts == HOSTS else ""
+        network = {"hosts": hosts, "leaves": leaves, "spines": spines}
+        multicast, ring = (run(programs, **network, way=way)["links"] for way in ("multicast", "ring"))
+        theory = ring_gather(hosts, [leaves]) / hosts / by_multicast(hosts, [leaves])
+        rows.append(Row(f"AllGather, ring over multicast, {hosts} hosts", paper, ring / multicast, theory - 0.01,
+                        theory + 0.02, 3))
+        part = 64 * KIB * (4096 + HEADERS) / 4096
+        rows.append(Row("multicast, parts on links", f"{hosts * by_multicast(hosts, [leaves])}", multicast / part,
+                        hosts * by_multicast(hosts, [leaves]), 1.01 * hosts * by_multicast(hosts, [leaves]), 0))
+        rows.append(Row("ring, parts on links", f"{ring_gather(hosts, [leaves])}", ring / part,
+                        ring_gather(hosts, [leaves]), 1.01 * ring_gather(hosts, [leaves]), 0))
+        broadcast = run(programs, **network, collective="broadcast", bytes=1024 * KIB)["links"] / 16 / part
+        rows.append(Row("Broadcast by multicast, parts on links", f"{by_multicast(hosts, [leaves])}", broadcast,
+                        by_multicast(hosts, [leaves]), 1.05 * by_multicast(hosts, [leaves]), 1))
+    for hosts in (4, 8):
+        multicast, ring = (run(programs, hosts=hosts, way=way)["host_links"] for way in ("multicast", "ring"))
+        theory = host_link_share(hosts)
+        rows.append(Row(f"AllGather, multicast over ring on hosts' links, {hosts} hosts", f"{theory:.3f}",
+                        multicast / ring, theory - 0.02, theory + 0.01, 3))
+    return rows
+
+
+def figure_11(programs):
+    """AllGather around the ring and by multicast; Broadcast along a chain of hosts and by multicast."""
+    rows = []
+    for hosts, network in NETWORKS.items():
+        for kib in (64, 256) if hosts < HOSTS else (64,):
+            ring = run(programs, **network, bytes=kib * KIB, way="ring")["picoseconds"]
+            for staging in (512, 2048):
+                took = run(programs, **network, bytes=kib * KIB, staging=staging)["picoseconds"]
+                rows.append(Row(f"AllGather over the ring, {hosts} hosts, {kib} KiB, staging {staging}", "1", ring / took,
+                                0.5 if staging == 512 else 0.85, 1.3))
+    for hosts, network in NETWORKS.items():
+        chain, took = (run(programs, **network, collective="broadcast", bytes=1024 * KIB, way=way)["picoseconds"]
+                       for way in ("ring", "multicast"))
+        rows.append(Row(f"Broadcast of 1 MiB over a chain, {hosts} hosts", "1.3 k-nomial, 4.75 binary", chain / took, 1, 25))
+        rows.append(Row("the same, of the link's rate", "", 1024 * KIB * 8e3 / took / 56 * 4176 / 4096, 0.85, 1))
+    return rows
+
+
+def figure_10(programs):
+    """Shares of an AllGather's time, until the first datagram leaves and from when the last one has come."""
+    rows = []
+    for hosts, network in {2: {"hosts": 2}, **NETWORKS}.items():
+        for kib in (4, 64, 1024) if hosts < HOSTS else (4, 64):
+            took = run(programs, **network, bytes=kib * KIB, staging=2048)
+            before, behind = (100 * took[name] / took["picoseconds"] for name in ("before", "behind"))
+            least = {4: 0, 64: 75, 1024: 97}[kib]
+            rows.append(Row(f"{hosts} hosts, {kib} KiB: before", "", before, 0, 35, 1, "%"))
+            rows.append(Row("data", "", 100 - before - behind, least, 100, 1, "%"))
+            rows.append(Row("behind", "", behind, 0, 40, 1, "%"))
+    return rows
+
+
+# What a chunk takes of a link at 56 Gbit/s, in nanoseconds; and, of the slow rank, ten times that.
+CHUNK_NS = (4096 + HEADERS) * 8 / 56
+SLOW_NS = 5966
+
+
+def slow_rank(programs):
+    """One rank takes a datagram in ten times what the link takes."""
+    rows = []
+    cases = [(8, 1024, staging, 2) for staging in (64, 512, 2048, 8192)] + [(8, 1024, 512, tokens) for tokens in (1, 4)]
+    cases += [(hosts, 256, 512, 2) for hosts in (4, 16, 64)]
+    for hosts, kib, staging, tokens in cases:
+        words = {"hosts": hosts, "bytes": kib * KIB, "staging": staging, "tokens": tokens}
+        chunks = kib // 4
+        told = run(programs, **words, slow_ns=SLOW_NS)
+        fast = run(programs, **words)["picoseconds"]
+        what = f"{hosts} hosts, {kib} KiB, staging {staging}, tokens {tokens}"
+        rows.append(Row(f"{what}: rate of the link", "", (hosts - 1) * chunks * CHUNK_NS * 1000 / fast, 0.2, 1))
+        rows.append(Row("slow: time over what its datagrams take", "",
+                        told["picoseconds"] / (hosts + 1) / chunks / SLOW_NS / 1000, 1, 1.2, 3))
+        rows.append(Row("slow: chunks read, or without a receive", "", told["read"] + told["unposted"], 0, 0, 0))
+    return rows
+
+
+def percent(share):
+    return f"{100 * share:f}".rstrip("0").rstrip(".") + " %"
+
+
+def losses(programs):
+    """Of datagrams alone; then of all packets, beside other ways."""
+    network, rows = {"hosts": 8}, []
+    delay_ns, short_ns = 500, HEADERS * 8 / 56
+    # A message and its acknowledgement; a request and a chunk; each over two links.
+    least_us = (4 * (delay_ns + short_ns) + 2 * (delay_ns + short_ns) + 2 * (delay_ns + CHUNK_NS)) / 1000
+    cases = ((1e-6, 1, 2048, 2), (1e-5, 1, 1024, 1), (1e-4, 1, 256, 1), (1e-4, 8, 256, 1), (1e-3, 1, 64, 1),
+             (1e-3, 8, 64, 1), (1e-2, 1, 64, 1), (1e-2, 8, 64, 1))
+    for loss, burst, calls, seed in cases:
+        whole = run(programs, **network)["picoseconds"] * calls
+        told = run(programs, **network, calls=calls, loss=f"{loss:f}", burst=burst, seed=seed)
+        what = f"{percent(loss)} lost, {burst} in a row"
+        added = (told["picoseconds"] - whole) / max(1, told["lost"]) / 1e6
+        rows.append(Row(f"{what}: time for one of {told['lost']} losses, of {least_us:.1f} us", "", added / least_us, 0.01, 4))
+        rows.append(Row("read of what was lost", "", told["read"] / max(1, told["expected"] - told["came"]), 1, 1.05))
+    for loss in (1e-4, 1e-3, 1e-2):
+        for way in ("multicast", "ring", "1", "2", "3"):
+            words = {**network, "bytes": 1024 * KIB, "calls": 2, "way": way}
+            whole, took = (run(programs, **words, loss=f"{share:f}", lose_all=True)["picoseconds"] for share in (0, loss))
+            name = way if way in ("multicast", "ring") else "mode " + "I" * int(way)
+            rows.append(Row(f"all packets, {percent(loss)} lost: time over that without, {name}", "", took / whole, 1, 20))
+    return rows
+
+
+def at_once(programs):
+    """ReduceScatter by the network and AllGather by multicast, beside two rings."""
+    rows = []
+    for hosts, kib in ((4, 1024), (16, 1024), (64, 256)):
+        words = ["--ranks", hosts, "--bytes", hosts * kib * KIB, "--calls", 1, "--gbit", 56, "--json"]
+        rings = programs.run(OVERLAP, *words, "--reduce-scatter", "ring", "--all-gather", "ring")["rows"][0]["both"]
+        told = programs.run(OVERLAP, *words, "--all-gather", "multicast", "--staging", 2048, "--message-packets", 16)
+        by_links = 2 * (hosts - 1) / (hosts + 1)
+        rows.append(Row(f"{hosts} hosts, by links", f"{2 - 2 / hosts:.3f}", by_links, by_links, by_links, 3))
+        for row in told["rows"][:3]:
+            rows.append(Row(f"{hosts} hosts, {kib} KiB, mode {row['mode']}: two rings over it", f"{2 - 2 / hosts:.3f}",
+                            rings / row["both"], 0.8, by_links, 3))
+    return rows
+
+
+PAPER = Paper(
+    "multicast", "Network-Offloaded Bandwidth-Optimal Broadcast and Allgather for Distributed AI (SC 2024)",
+    (Figure("Figure 2", "bytes on all links, by formulas", figure_2,
+            "Around the ring each edge carries P - 1 parts, over two links below a switch and over four or six between\n"
+            "switches. By multicast a part takes each host's link once, and the link above each switch once. Hosts are in the\n"
+            "order of their leaves. Trees of hosts are counted the same way. The paper's 1.5 of a Broadcast is measured,\n"
+            "and we do not know its tree and order. No tree does better than 1.98: each of its edges takes two links, and 11 of\n"
+            "them four. On hosts' links alone the share is P/(2(P - 1))."),
+     Figure("Figure 12", "bytes on all links, counted", figure_12,
+            "64 KiB of each rank, and a Broadcast of 1 MiB, in virtual time: 12 leaves and 6 spines, then 8 and 4. Packets go by\n"
+            "the tables that the manager computes for this network. Bytes are counted in parts with 80 bytes of headers\n"
+            "to a chunk of 4 KiB. In the column of the paper there are formulas where it has no figure. What ours has beyond\n"
+            "them are acknowledgements of the ring, and of multicast the words and the agreement.", True),
+     Figure("Figure 11", "throughput, over the ring's and over a chain's", figure_11,
+            "Time of the one over time of the other, in virtual time. The simulation has no cost of hosts and switches that hold\n"
+            "any number of packets. By multicast a call is as fast as around the ring if the staging ring is long. With\n"
+            "the 512 receives that are the default, the tokens cost up to half at 188 hosts: a slice is one chunk there, and a\n"
+            "token has a round of all hosts to make. The paper has no tokens, and loses what a late host cannot take. The\n"
+            "paper holds a Broadcast against trees. We have a chain of hosts, whose length in hosts is what counts here.", True),
+     Figure("Figure 10", "shares of an AllGather's time", figure_10,
+            "Before the first datagram leaves the ranks agree, in log2 P exchanges. Behind the last datagram are words,\n"
+            "acknowledgements and Reads. Over several spines a word can overtake datagrams; then a rank reads what\n"
+            "would have come. The paper draws these shares for 2 to 188 hosts, without figures; a processor takes no time here.", True),
+     Figure("Slow rank", "a rank at a tenth of the link's rate", slow_rank,
+            "Not in the paper. The rank in the middle takes 5,966 ns for a datagram, ten times what the link takes; for what it\n"
+            "sends itself, too. So its own work is (P + 1) parts. The call takes as long as that, and the tokens\n"
+            "add next to nothing; nothing is lost, and no chunk is read. The first row of each is the same call without a slow\n"
+            "rank: chunks of others at the link's rate, over its time. One switch joins the hosts.", True),
+     Figure("Losses", "random ones and bursts, on each link", losses,
+            "Not in the paper as figures; its timer waits N/B + alpha before anything is fetched, and ours has none. Eight hosts,\n"
+            "64 KiB of each. The unit is a word, its acknowledgement and a Read. A chunk lost on its own host's link is lost to\n"
+            "all others, and they read it one behind the other. Many losses cost less each, as they are read together. Every\n"
+            "chunk that is lost is read once. Below, packets of connections are lost as well, in calls of 1 MiB of each: then\n"
+            "the connections' timers of a millisecond, and what each repeats, are most of the time.", True),
+     Figure("Appendix B", "a ReduceScatter and an AllGather at once", at_once,
+            "The time of two rings at once, over that of a ReduceScatter by the switch beside an AllGather by multicast. The paper\n"
+            "has 2 - 2/P, as its ReduceScatter sends (P - 1)N up. Ours sends P N up (ADR 20), so that links allow\n"
+            "2(P - 1)/(P + 1). Ours is below, since switches add what all hosts have sent: while any one host sends its part of\n"
+            "the AllGather, it gives the ReduceScatter half of its link, and all wait for it. With four hosts all parts come\n"
+            "at once, and the results of the ReduceScatter queue behind them. Links of 1 us at 56 Gbit/s.", True)),
+    (),
+    (("threads, instructions and cycles in the NIC", "of a processor in the NIC, which ours has not"),))

@@ -1,0 +1,60 @@
+#include "sim/multicast_run.h"
+
+#include <gtest/gtest.h>
+
+namespace epic::sim {
+namespace {
+
+// With headers; what ranks agree by, words and acknowledgements are less than `slack` of it.
+void ExpectBytes(int64_t bytes, int64_t links, const MulticastRunConfig& config, double slack) {
+  const double part = static_cast<double>(config.bytes) * (config.path_mtu + 80) / config.path_mtu;
+  EXPECT_GE(static_cast<double>(bytes), part * static_cast<double>(links));
+  EXPECT_LE(static_cast<double>(bytes), part * static_cast<double>(links) * (1 + slack));
+}
+
+// Each part takes the link of its host, that of its leaf, and those to all others, once: no second spine.
+TEST(MulticastRunTest, APartTakesEachLinkOnce) {
+  MulticastRunConfig config{.hosts = 8, .leaves = 4, .spines = 2};
+  const MulticastRun gather = RunMulticast(config);
+  ASSERT_TRUE(gather.right);
+  ExpectBytes(gather.links, 8 * (8 + 4), config, 0.06);
+  ExpectBytes(gather.host_links, 8 * 8, config, 0.06);
+  EXPECT_EQ(gather.came, gather.expected);
+  EXPECT_EQ(gather.expected, 8 * 7 * 16);
+  EXPECT_EQ(gather.read + gather.unposted + gather.lost, 0);
+  EXPECT_GT(gather.before, 0);
+  EXPECT_LT(gather.before + gather.behind, gather.time);
+  config.algorithm = Algorithm::kRing;
+  const MulticastRun ring = RunMulticast(config);
+  ASSERT_TRUE(ring.right);
+  ExpectBytes(ring.links, 7 * (4 * 2 + 4 * 4), config, 0.06);
+}
+
+TEST(MulticastRunTest, LossesAreReadAndCounted) {
+  for (const int burst : {1, 16}) {
+    const MulticastRun run = RunMulticast(
+        {.collective = Collective::kBroadcast, .bytes = 1 << 20, .loss_ppb = 20'000'000, .burst = burst});
+    ASSERT_TRUE(run.right);
+    EXPECT_GT(run.lost, 0);
+    EXPECT_EQ(run.came + run.read, run.expected);
+    EXPECT_GE(run.read, run.lost);
+  }
+}
+
+// The tokens hold the others up.
+TEST(MulticastRunTest, ASlowRankLosesNothing) {
+  const MulticastRunConfig config{.bytes = 1 << 20, .staging_chunks = 64, .slow_ns = 6'000};
+  const MulticastRun run = RunMulticast(config);
+  ASSERT_TRUE(run.right);
+  EXPECT_EQ(run.read + run.unposted, 0);
+  EXPECT_GE(run.time, ToPicos(3 * 256 * config.slow_ns));
+}
+
+TEST(MulticastRunTest, ANetworksCallHasNoDatagrams) {
+  const MulticastRun run = RunMulticast({.mode = Mode::kTranslated, .bytes = 1 << 20});
+  ASSERT_TRUE(run.right);
+  EXPECT_EQ(run.expected + run.before + run.behind, 0);
+}
+
+}  // namespace
+}  // namespace epic::sim
