@@ -80,7 +80,7 @@ uint32_t HostMulticast::BytesOf(uint32_t chunk, uint32_t count) const {
 int64_t HostMulticast::VisitsOf(uint32_t token) const {
   if (slice_ == 0) return 0;
   const int64_t slices = CeilDiv(part_chunks_, slice_);
-  return token < slices ? CeilDiv(slices - token, int64_t{config_.tokens}) : 0;
+  return token < slices ? CeilDiv(slices - token, int64_t{tokens_in_use_}) : 0;
 }
 
 bool HostMulticast::EndsHere(uint32_t token) const {
@@ -100,13 +100,16 @@ void HostMulticast::Begin(const HostCall& call) {
   if (has_own_) chunks_.SetPart(is_broadcast() ? 0 : config_.rank);
   counts_.expected += uint64_t{parts_ - (has_own_ ? 1 : 0)} * part_chunks_;
   const bool fits = uint64_t{parts_} * part_chunks_ <= config_.staging_chunks;
-  slice_ = fits ? 0 : std::max(1u, config_.staging_chunks / ((2 * config_.tokens - 1) * parts_));
+  // So many that slices of one chunk have room; there is room for one token's in each group.
+  tokens_in_use_ = config_.tokens;
+  while (tokens_in_use_ > 1 && (2 * tokens_in_use_ - 1) * parts_ > config_.staging_chunks) --tokens_in_use_;
+  slice_ = fits ? 0 : std::max(1u, config_.staging_chunks / ((2 * tokens_in_use_ - 1) * parts_));
   own_next_ = own_given_ = own_sent_ = 0;
   own_end_ = fits && has_own_ ? part_chunks_ : 0;
   tokens_ = {};
   here_.clear();
   is_slice_open_ = false;
-  for (uint32_t token = 0; token < config_.tokens; ++token) {
+  for (uint32_t token = 0; token < tokens_in_use_; ++token) {
     if (StartOf(token) == config_.rank && VisitsOf(token) > 0) EPIC_CHECK(OnToken(token));
   }
   whole_ = said_ = heard_ = -1;
@@ -181,7 +184,7 @@ void HostMulticast::OpenSlice() {
   is_slice_open_ = true;
   if (!has_own_) return;
   const uint32_t token = here_.front();
-  const auto slice = static_cast<uint64_t>(token + (tokens_[token].visits - 1) * config_.tokens);
+  const auto slice = static_cast<uint64_t>(token + (tokens_[token].visits - 1) * tokens_in_use_);
   own_next_ = static_cast<uint32_t>(std::min<uint64_t>(slice * slice_, part_chunks_));
   own_end_ = static_cast<uint32_t>(std::min<uint64_t>((slice + 1) * slice_, part_chunks_));
 }
@@ -203,7 +206,7 @@ bool HostMulticast::NextToken(std::span<uint8_t> memory, MulticastWork* work) {
 }
 
 bool HostMulticast::OnToken(uint32_t token) {
-  if (token >= config_.tokens || tokens_[token].is_here) return false;
+  if (token >= tokens_in_use_ || tokens_[token].is_here) return false;
   if (tokens_[token].visits == VisitsOf(token)) return false;
   ++tokens_[token].visits;
   tokens_[token].is_here = true;
@@ -365,7 +368,7 @@ bool HostMulticast::done() const {
   if (!call_) return true;
   if (!right_done_ || !said_done_ || !here_.empty()) return false;
   if (has_own_ && own_given_ < part_chunks_) return false;
-  for (uint32_t token = 0; token < config_.tokens; ++token) {
+  for (uint32_t token = 0; token < tokens_in_use_; ++token) {
     if (tokens_[token].visits < VisitsOf(token)) return false;
   }
   return true;

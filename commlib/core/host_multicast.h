@@ -154,7 +154,7 @@ class HostMulticast {
   uint32_t BytesOf(uint32_t chunk, uint32_t count = 1) const;
   uint64_t FetchReceivePlace(size_t side, uint64_t number) const;
   uint64_t FetchSendPlace(size_t side, uint64_t number) const;
-  uint32_t StartOf(uint32_t token) const { return token * config_.world_size / config_.tokens; }
+  uint32_t StartOf(uint32_t token) const { return token * config_.world_size / tokens_in_use_; }
   int64_t VisitsOf(uint32_t token) const;
   // Whether the token goes no further than this rank, whose last visit this is.
   bool EndsHere(uint32_t token) const;
@@ -188,7 +188,8 @@ class HostMulticast {
   bool has_own_ = false;  // a part is this rank's
   uint32_t parts_ = 0;
   uint32_t part_chunks_ = 0;  // of each part
-  uint32_t slice_ = 0;        // chunks of a slice; 0: every rank sends all at once
+  uint32_t tokens_in_use_ = 1;
+  uint32_t slice_ = 0;  // chunks of a slice; 0: every rank sends all at once
   ChunkMap chunks_;
   uint32_t own_next_ = 0, own_end_ = 0;  // of the own part's chunks that may be sent: those between are to go
   uint32_t own_given_ = 0, own_sent_ = 0;  // of them, given out, and sent
