@@ -144,6 +144,23 @@ TEST_F(HostMulticastOne, WhoHasReadReadsNothingEightTimesBeforeItIsDone) {
   }
 }
 
+// Before its receives, and so before the rank agrees to the call; once.
+TEST_F(HostMulticastOne, TheFirstCallOfAnEpochHasAKeyOfItsOwn) {
+  ASSERT_EQ(places_[0].kind, MulticastWork::Kind::kQkey);
+  EXPECT_EQ(places_[0].epoch, kInvocation >> 16);
+  one_.Clear();
+  HostCall call = Call(Collective::kAllGather);
+  for (const int64_t later : {1, 2, 0x10000}) {
+    call.header.invocation = kInvocation + later;
+    one_.Begin(call);
+    MulticastWork work;
+    ASSERT_EQ(one_.NextReceive(&work), later == 0x10000);
+    if (later != 0x10000) continue;
+    EXPECT_EQ(work.kind, MulticastWork::Kind::kQkey);
+    EXPECT_EQ(work.epoch, (kInvocation >> 16) + 1);
+  }
+}
+
 // They come late where nobody waited for them.
 TEST_F(HostMulticastOne, MessagesOfACallThatHasEndedAreNotLookedAt) {
   one_.Begin(Call(Collective::kAllGather));

@@ -188,6 +188,7 @@ class Fuzz {
     const HostPath::Request request = link.recvs.front();
     link.recvs.pop_front();
     uint32_t bytes = request.length, imm = request.imm;
+    std::optional<size_t> exchange;
     if (IsOfFetchRing(peer)) {
       Message(request);
     } else if (request.length == kExchangeBytes) {
@@ -200,14 +201,18 @@ class Fuzz {
       Encode(h, message);
       if (!is_valid) message[in_.Next() % 64] = in_.Next();
       std::memcpy(request.address, message.data(), message.size());
-      const auto header = DecodeControl(message);
-      came_[op].push_back(header);
+      exchange = op;
     }
     if (!is_valid) {
       const uint8_t how = in_.Next();
       if (how % 4 == 0) bytes = std::min<uint32_t>(in_.Next(), request.length);
       if (how % 4 == 1) imm += in_.Next();
       for (uint32_t i = how / 4; i < bytes && i < 8; ++i) request.address[bytes - 1 - i] = in_.Next();
+    }
+    // As it has come: one edit may have taken another one back.
+    if (exchange) {
+      came_[*exchange].push_back(
+          DecodeControl(std::span<const uint8_t, kControlBytes>(request.address, kControlBytes)));
     }
     path_.OnComplete(peer, request.wr_id, bytes, imm);
   }
