@@ -60,12 +60,12 @@ void Snapshot::Chunks(A& a, Of<A, ChunkMap>& map) {
 
 template <typename A>
 void Snapshot::Multicast(A& a, Of<A, HostMulticast>& multicast, Of<A, std::vector<Buffers>>& buffers) {
-  auto& [config, memory_begin, counts, is_open, epoch, recvs, recvs_done, fetches, call, has_own, parts,
-         part_chunks, tokens_in_use, slice, chunks, own_next, own_end, own_given, own_sent, tokens, here,
-         is_slice_open, whole, said, awaits_ack, heard, left_address, left_rkey, read_distance, read_chunk,
-         reads, empty_reads_left, right_done, said_done] = multicast;
-  NotSaved(config, memory_begin, counts);
-  a.Numbers(is_open, epoch, recvs, recvs_done);
+  auto& [config, memory_begin, counts, own, is_open, epoch, changes_key, recvs, recvs_done, fetches, call,
+         has_own, parts, part_chunks, tokens_in_use, slice, chunks, own_next, own_end, own_given, own_sent,
+         tokens, here, is_slice_open, whole, said, awaits_ack, heard, left_address, left_rkey, left_own,
+         read_distance, read_chunk, reads, empty_reads_left, right_done, said_done] = multicast;
+  NotSaved(config, memory_begin, counts, own, left_own);
+  a.Numbers(is_open, epoch, changes_key, recvs, recvs_done);
   for (auto& fetch : fetches) {
     auto& [fetch_recvs, fetch_recvs_done, messages, unacked] = fetch;
     a.Numbers(fetch_recvs, fetch_recvs_done, messages);
@@ -100,9 +100,9 @@ void Snapshot::Ended(A& a, Of<A, Finished>& ended) {
 template <typename A>
 void Snapshot::HostsPath(A& a, Of<A, HostPath>& path, Of<A, std::vector<Buffers>>& buffers) {
   auto& [config, exchange, ring, multicast, memory, connections, calls, first_op, phase, exchange_number,
-         ahead, next, previous, right, left, datagrams, unopened, unacked, posted, failure, failure_reply,
-         finished] = path;
-  NotSaved(config, next, previous, right, left);
+         ahead, next, previous, right, left, datagrams, unopened, unacked, posted, failure, culprit,
+         failure_reply, finished] = path;
+  NotSaved(config, next, previous, right, left, culprit);
   Exchange(a, exchange, buffers);
   Ring(a, ring, buffers);
   Multicast(a, multicast, buffers);

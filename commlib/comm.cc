@@ -204,7 +204,7 @@ void Comm::PostWork() {
   GroupCalls::Request request;
   while (calls_.NextRequest(&request)) {
     if (request.verb == HostVerb::kQkey) {
-      if (Error e = hosts_->SetEpoch(request.imm); !e.ok()) return Fail(e, true);
+      if (!ChangeKey(request.imm, &batch)) return;
       continue;
     }
     if (!batch.Takes(request)) {
@@ -217,6 +217,21 @@ void Comm::PostWork() {
   }
   if (batch.empty()) return;
   if (Error e = PostBatch(&batch); !e.ok()) Fail(e, true);
+}
+
+// What was taken with the key before is handed over first.
+bool Comm::ChangeKey(uint32_t epoch, WorkBatch* batch) {
+  Error error = batch->empty() ? Error() : PostBatch(batch);
+  if (error.ok()) error = hosts_->SetEpoch(epoch);
+  if (!error.ok()) {
+    Fail(error, true);
+    return false;
+  }
+  while (PollCompletions()) {
+  }
+  if (phase_ != Phase::kRunning) return false;
+  calls_.OnQkeySet();
+  return true;
 }
 
 Error Comm::PostBatch(WorkBatch* batch) {
@@ -323,9 +338,12 @@ Error Comm::CallsError() const {
   if (failure.outcome == Outcome::kDisorder)
     return {ErrorCode::kTransport,
             "the RDMA driver completed requests in another order than they were posted"};
-  return {ErrorCode::kTransport, failure.by_hosts
-                                     ? "another rank sent what the protocol between hosts does not allow"
-                                     : "the switch sent what the protocol does not allow"};
+  if (failure.by_hosts) {
+    return {ErrorCode::kTransport, fmt::format("{} sent what the protocol between hosts does not allow",
+                                               failure.culprit ? fmt::format("rank {}", *failure.culprit)
+                                                               : std::string("another rank"))};
+  }
+  return {ErrorCode::kTransport, "the switch sent what the protocol does not allow"};
 }
 
 }  // namespace epic::internal

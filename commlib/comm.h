@@ -160,6 +160,8 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   void HandleCompletion(const ibv_wc& completion);
   void PostWork();
   // The connection with a rank, or the switch, is told first how many acknowledgements may be one.
+  // Datagrams have the Q_Key of the epoch from now on. False if the group has failed.
+  bool ChangeKey(uint32_t epoch, WorkBatch* batch);
   Error PostBatch(WorkBatch* batch);
   ibv_sge SgeOf(const GroupCalls::Request& request) const;
   // The memory of a call that other ranks read of this one (GroupCalls::NeedsReads).
@@ -239,6 +241,7 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   bool told_saturation_ = false;
   bool told_busy_ = false;
   bool told_reads_ = false;
+  MulticastCounts judged_reads_;  // up to where datagrams have been looked at
   // What the manager was told last of datagrams; nothing if it does not take it.
   std::optional<MulticastCounts> told_datagrams_;
   std::set<std::string> told_ways_;

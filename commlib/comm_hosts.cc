@@ -71,11 +71,10 @@ Error Comm::EnsureHosts() {
   if (config.algorithm == Algorithm::kMulticast) {
     config.chunk_bytes = connect_.path_mtu;
     config.receive_bytes = device_->max_path_mtu();
-    config.staging_chunks = StagedBy(datagrams_->info);
   }
   calls_.AddHosts(config);
-  return HostLinks::Create(device_, cq_, config.rank, config.world_size, connect_, &calls_,
-                           std::exchange(datagrams_, std::nullopt), &hosts_);
+  return HostLinks::Create(device_, cq_, config.rank, config.world_size, connect_, &calls_, &datagrams_,
+                           &hosts_);
 }
 
 Error Comm::CheckLength(const ControlHeader& header) const {
@@ -145,8 +144,14 @@ void Comm::TellOfReads() {
   if (!abilities_.multicast || told_reads_) return;
   // Of so few nothing is told.
   constexpr uint64_t kLeast = 100;
-  const MulticastCounts counts = calls_.multicast();
-  if (counts.read < kLeast || counts.read * 10 < counts.expected) return;
+  const MulticastCounts all = calls_.multicast();
+  MulticastCounts counts = all;
+  counts.expected -= judged_reads_.expected;
+  counts.came -= judged_reads_.came;
+  counts.read -= judged_reads_.read;
+  if (counts.expected < kLeast) return;
+  judged_reads_ = all;
+  if (counts.read * 10 < counts.expected) return;
   told_reads_ = true;
   Log(LogLevel::kWarn, "group {} rank {}: {} of {} datagrams have not come and were read from rank {}{}",
       options_.group, options_.rank, counts.read, counts.expected,

@@ -89,9 +89,9 @@ Error Comm::Open() {
                 .types = options_.types,
                 .quantise = options_.quantise};
   if (options_.algorithm == HostAlgorithm::kMulticast && options_.path != PathChoice::kNetwork) {
+    constexpr uint32_t kDepth = HostPathConfig{}.staging_chunks;
     datagrams_.emplace();
-    if (Error e = verbs::DatagramQp::Create(device_, cq_, kMostStaged, kMostStaged, &datagrams_->qp); !e.ok())
-      return e;
+    if (Error e = verbs::DatagramQp::Create(device_, cq_, kDepth, kDepth, &datagrams_->qp); !e.ok()) return e;
     join.datagram_qpn = datagrams_->qp->qpn();
     join.datagram_reach = device_->datagram_reach();
   }

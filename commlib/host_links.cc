@@ -1,5 +1,6 @@
 #include "commlib/host_links.h"
 
+#include <absl/cleanup/cleanup.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
 
@@ -20,14 +21,6 @@ uint64_t KeyOf(const verbs::DatagramSource& source) { return uint64_t{Raw(source
 
 }  // namespace
 
-uint32_t StagedBy(const MulticastInfo& info) {
-  std::vector<uint32_t> hosts;
-  for (const verbs::DatagramSource& end : info.ends) hosts.push_back(Raw(end.ip));
-  std::ranges::sort(hosts);
-  const bool share = std::ranges::adjacent_find(hosts) != hosts.end();
-  return share ? kMostStaged / 2 : kMostStaged;
-}
-
 HostLinks::HostLinks(std::shared_ptr<verbs::Device> device, std::shared_ptr<verbs::CompletionQueue> cq,
                      const verbs::ConnectInfo& connect, GroupCalls* calls, std::optional<Datagrams> datagrams)
     : device_(std::move(device)),
@@ -38,10 +31,13 @@ HostLinks::HostLinks(std::shared_ptr<verbs::Device> device, std::shared_ptr<verb
 
 Error HostLinks::Create(std::shared_ptr<verbs::Device> device, std::shared_ptr<verbs::CompletionQueue> cq,
                         uint32_t rank, uint32_t world_size, const verbs::ConnectInfo& connect,
-                        GroupCalls* calls, std::optional<Datagrams> datagrams,
+                        GroupCalls* calls, std::optional<Datagrams>* datagrams,
                         std::unique_ptr<HostLinks>* links) {
-  std::unique_ptr<HostLinks> result(
-      new HostLinks(std::move(device), std::move(cq), connect, calls, std::move(datagrams)));
+  std::unique_ptr<HostLinks> result(new HostLinks(std::move(device), std::move(cq), connect, calls,
+                                                  std::exchange(*datagrams, std::nullopt)));
+  const absl::Cleanup give_back = [&] {
+    if (result) *datagrams = std::move(result->datagrams_);
+  };
   for (const uint32_t peer : PeersOf(rank, world_size)) result->links_.push_back({.connection = peer});
   if (result->datagrams_) {
     for (const uint32_t end : FetchRingOf(rank, world_size)) result->links_.push_back({.connection = end});
@@ -52,10 +48,13 @@ Error HostLinks::Create(std::shared_ptr<verbs::Device> device, std::shared_ptr<v
   if (Error e = result->cq_->Grow(result->cq_->room() + room); !e.ok()) return e;
   const std::span<uint8_t> memory = calls->hosts_memory();
   if (Error e =
-          verbs::Memory::Register(result->device_, memory.data(), memory.size(), true, &result->own_memory_);
+          verbs::Memory::Register(result->device_, memory.data(), memory.size(), true, &result->own_memory_,
+                                  /*remote_reads=*/result->datagrams_.has_value());
       !e.ok()) {
     return e;
   }
+  calls->SetOwnMemory(
+      {.address = reinterpret_cast<uintptr_t>(memory.data()), .rkey = result->own_memory_->rkey()});
   if (Error e = result->JoinGroup(); !e.ok()) return e;
   *links = std::move(result);
   return {};

@@ -32,11 +32,6 @@ struct Datagrams {
   MulticastInfo info;
 };
 
-// Most receives for datagrams; and so many as a group's ranks have, all alike: fewer where ranks share a
-// host, since what they send each other takes softnic's socket of the loopback interface, which holds less.
-inline constexpr uint32_t kMostStaged = 1024;
-uint32_t StagedBy(const MulticastInfo& info);
-
 class HostLinks {
  public:
   // Of a rank. Makes room for the connections' completions in `cq`. `connect` has what all connections have
@@ -45,7 +40,7 @@ class HostLinks {
   // joined. kNoResource, kTransport or kInternal if verbs refuse.
   static Error Create(std::shared_ptr<verbs::Device> device, std::shared_ptr<verbs::CompletionQueue> cq,
                       uint32_t rank, uint32_t world_size, const verbs::ConnectInfo& connect,
-                      GroupCalls* calls, std::optional<Datagrams> datagrams,
+                      GroupCalls* calls, std::optional<Datagrams>* datagrams,
                       std::unique_ptr<HostLinks>* links);
 
   const verbs::Memory* own_memory() const { return own_memory_.get(); }

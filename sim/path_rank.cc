@@ -53,7 +53,8 @@ void PathRank::Poll(Nanos now, Peers& peers) {
 void PathRank::Post(const GroupCalls::Request& request) {
   if (request.verb == HostVerb::kQkey) {
     epoch_ = request.imm;
-    return peers_->SetQkey(multicast_.qkey + epoch_);
+    peers_->SetQkey(multicast_.qkey + epoch_);
+    return host_.core().OnQkeySet();
   }
   const auto sges = SgesOf(request.address, request.length);
   const auto connection = static_cast<int>(request.connection);

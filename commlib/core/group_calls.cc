@@ -360,6 +360,7 @@ bool GroupCalls::HostsFailedFirst() const {
 GroupCalls::Failure GroupCalls::failure() const {
   Failure failure{.by_hosts = HostsFailedFirst()};
   failure.outcome = failure.by_hosts ? hosts_->failure() : core_.failure();
+  if (failure.by_hosts) failure.culprit = hosts_->culprit();
   if (failure.outcome != Outcome::kRefused) return failure;
   failure.reply = failure.by_hosts ? hosts_->failure_reply() : core_.failure_reply();
   const auto op = static_cast<OpId>(failure.reply.invocation);

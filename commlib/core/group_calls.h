@@ -80,6 +80,7 @@ class GroupCalls {
     ControlHeader reply;             // with kRefused: what refused
     ControlHeader header;            // and of the call that was refused, if it is open here
     bool in_slices = false;          // which is made in several
+    std::optional<uint32_t> culprit; // with kProtocol between the hosts: whose message it was, if one rank's
   };
 
   // Sizes as of RankCalls.
@@ -149,6 +150,8 @@ class GroupCalls {
   // fetch ring.
   uint32_t datagram_depth() const { return hosts_config_.staging_chunks; }
   uint32_t fetch_depth() const { return HostMulticast::FetchReceives(hosts_->MulticastConfig()); }
+  void SetOwnMemory(const RemoteMemory& own) { hosts_->SetOwnMemory(own); }
+  void OnQkeySet() { hosts_->OnQkeySet(); }
   const uint8_t* DatagramAt(uint64_t wr_id) const { return hosts_->DatagramAt(wr_id); }
   MulticastCounts multicast() const { return hosts_ ? hosts_->multicast() : MulticastCounts{}; }
   // Requests that the connections have not given back.

@@ -122,9 +122,10 @@ void HostMulticast::Begin(const HostCall& call) {
 }
 
 bool HostMulticast::NextReceive(MulticastWork* work) {
-  if (!is_open_) return false;
+  if (!is_open_ || changes_key_) return false;
   if (call_ && epoch_ != static_cast<uint32_t>(call_->header.invocation >> 16)) {
     epoch_ = static_cast<uint32_t>(call_->header.invocation >> 16);
+    changes_key_ = true;
     *work = {.kind = MulticastWork::Kind::kQkey, .epoch = epoch_};
     return true;
   }
@@ -205,6 +206,14 @@ bool HostMulticast::NextToken(std::span<uint8_t> memory, MulticastWork* work) {
   return true;
 }
 
+bool HostMulticast::AwaitsToken() const {
+  if (!here_.empty()) return false;
+  for (uint32_t token = 0; token < tokens_in_use_; ++token) {
+    if (tokens_[token].visits < VisitsOf(token)) return true;
+  }
+  return false;
+}
+
 bool HostMulticast::OnToken(uint32_t token) {
   if (token >= tokens_in_use_ || tokens_[token].is_here) return false;
   if (tokens_[token].visits == VisitsOf(token)) return false;
@@ -243,7 +252,10 @@ bool HostMulticast::NextDone(std::span<uint8_t> memory, MulticastWork* work) {
   if (empty_reads_left_ > 0) {
     --empty_reads_left_;
     fetches_[Side(true)].unacked.push_back(Sent::kEmptyRead);
-    *work = {.kind = MulticastWork::Kind::kRead, .to_left = true};
+    *work = {.kind = MulticastWork::Kind::kRead,
+             .to_left = true,
+             .remote_address = left_own_.address,
+             .rkey = left_own_.rkey};
     return true;
   }
   said_done_ = true;
@@ -263,6 +275,8 @@ void HostMulticast::Say(Message kind, uint32_t number, bool to_left, std::span<u
   if (kind == Message::kWhole) {
     Put(at + 8, call_->readable.address);
     Put(at + 16, call_->readable.rkey);
+    Put(at + 20, own_.rkey);
+    Put(at + 24, own_.address);
   }
   const Sent sent = kind == Message::kToken   ? Sent::kToken
                     : kind == Message::kWhole ? Sent::kWhole
@@ -310,7 +324,8 @@ void HostMulticast::OnDatagram(std::optional<uint32_t> from, uint32_t imm, uint3
   const uint64_t place = ReceivePlace(recvs_done_++) + kGrhBytes;
   if (!from) return void(++counts_.stranger);
   if (*from == config_.rank) return;  // a NIC that gives back what it sends
-  if (!call_ || imm >> 16 != (call_->header.invocation & 0xffff)) return void(++counts_.stale);
+  if (!call_ || changes_key_ || imm >> 16 != (call_->header.invocation & 0xffff))
+    return void(++counts_.stale);
   const uint32_t part = (imm & 0xffff) / part_chunks_, chunk = (imm & 0xffff) % part_chunks_;
   if (part >= parts_ || OwnerOf(part) != *from) return void(++counts_.alien);
   if (bytes != BytesOf(chunk)) return void(++counts_.length);
@@ -341,6 +356,7 @@ bool HostMulticast::OnMessage(bool from_left, uint32_t bytes, int64_t invocation
       heard_ = number;
       left_address_ = Get<uint64_t>(at + 8);
       left_rkey_ = Get<uint32_t>(at + 16);
+      left_own_ = {.address = Get<uint64_t>(at + 24), .rkey = Get<uint32_t>(at + 20)};
       return true;
     }
     case Message::kDone:
@@ -368,10 +384,7 @@ bool HostMulticast::done() const {
   if (!call_) return true;
   if (!right_done_ || !said_done_ || !here_.empty()) return false;
   if (has_own_ && own_given_ < part_chunks_) return false;
-  for (uint32_t token = 0; token < tokens_in_use_; ++token) {
-    if (tokens_[token].visits < VisitsOf(token)) return false;
-  }
-  return true;
+  return !AwaitsToken();
 }
 
 }  // namespace epic

@@ -89,6 +89,10 @@ class HostMulticast {
   HostMulticast(const HostMulticastConfig& config, uint64_t memory_begin);
   uint64_t memory_bytes() const;
 
+  // Memory of this rank that others may read as long as there are connections: what Reads of no bytes name,
+  // since a NIC that answers one again looks at its key (rdma_rxe).
+  void SetOwnMemory(const RemoteMemory& own) { own_ = own; }
+
   // A call whose data go so; at most MostMulticastBytes of them, and some. The chunks come into its buffers
   // from now on.
   void Begin(const HostCall& call);
@@ -98,8 +102,13 @@ class HostMulticast {
   // Where in the path's memory the datagram lies, GRH and all, that came into the receive of this number.
   uint64_t ReceivePlace(uint64_t number) const;
 
-  // The next receive to post, or a new Q_Key; once a call has begun.
+  // The next receive to post, or a new Q_Key; once a call has begun. After a new Q_Key nothing before
+  // OnQkeySet.
   bool NextReceive(MulticastWork* work);
+  // The queue pair has the key, and every datagram that it took with the one before has been handed over.
+  // Their immediates do not tell those of 65,536 invocations ago from this one's.
+  void OnQkeySet() { changes_key_ = false; }
+  bool changes_key() const { return changes_key_; }
   // The next request to send, once the ranks have agreed; `memory` is the path's. The ends of the fetch ring
   // that are not ready get none.
   bool NextSend(bool left_ready, bool right_ready, std::span<uint8_t> memory, MulticastWork* work);
@@ -118,7 +127,7 @@ class HostMulticast {
   // Nothing is to be sent, read or to come for the call any more; or there is none.
   bool done() const;
   // Something must come from this neighbour.
-  bool AwaitsLeft() const { return call_ && !chunks_.all_whole(); }
+  bool AwaitsLeft() const { return call_ && (!chunks_.all_whole() || AwaitsToken()); }
   bool AwaitsRight() const { return call_ && !right_done_; }
   const MulticastCounts& counts() const { return counts_; }
 
@@ -159,6 +168,8 @@ class HostMulticast {
   // Whether the token goes no further than this rank, whose last visit this is.
   bool EndsHere(uint32_t token) const;
   bool OnToken(uint32_t token);
+  // None is here, and one is still to come.
+  bool AwaitsToken() const;
   void SettleTokens();
   void OpenSlice();
   // The first token is here, and what this rank sends by it has been given out; and has left the NIC.
@@ -176,10 +187,12 @@ class HostMulticast {
   HostMulticastConfig config_;
   uint64_t memory_begin_;
   MulticastCounts counts_;
+  RemoteMemory own_;
 
   // Of all calls.
   bool is_open_ = false;                 // one has begun
   uint32_t epoch_ = 0;                   // whose Q_Key the queue pair of datagrams has
+  bool changes_key_ = false;             // or will have
   uint64_t recvs_ = 0, recvs_done_ = 0;  // of datagrams
   std::array<Fetch, 2> fetches_;         // to the left, to the right
 
@@ -202,6 +215,7 @@ class HostMulticast {
   int64_t heard_ = -1;          // the largest distance said by the left
   uint64_t left_address_ = 0;
   uint32_t left_rkey_ = 0;
+  RemoteMemory left_own_;
   uint32_t read_distance_ = 1, read_chunk_ = 0;  // what lies before has been asked for, or was there
   std::deque<Read> reads_;                       // under way
   uint32_t empty_reads_left_ = 0;

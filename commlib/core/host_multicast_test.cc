@@ -42,7 +42,10 @@ class HostMulticastOne : public testing::Test {
     memory_.resize(one_.memory_bytes());
     MulticastWork work;
     one_.Begin(Call(Collective::kAllGather));
-    while (one_.NextReceive(&work)) places_.push_back(work);
+    while (one_.NextReceive(&work)) {
+      places_.push_back(work);
+      if (work.kind == MulticastWork::Kind::kQkey) one_.OnQkeySet();
+    }
     send_.assign(kPart, 0x11);
     recv_.assign(kRanks * kPart, 0);
   }
@@ -158,6 +161,15 @@ TEST_F(HostMulticastOne, TheFirstCallOfAnEpochHasAKeyOfItsOwn) {
     if (later != 0x10000) continue;
     EXPECT_EQ(work.kind, MulticastWork::Kind::kQkey);
     EXPECT_EQ(work.epoch, (kInvocation >> 16) + 1);
+    // One of 65,536 invocations ago, which was taken with its key, bears the same number.
+    const auto imm = static_cast<uint32_t>(call.header.invocation) << 16;
+    one_.OnDatagram(0, imm, kChunk, memory_);
+    EXPECT_EQ(one_.counts().came, 0u);
+    EXPECT_FALSE(one_.NextReceive(&work));
+    one_.OnQkeySet();
+    EXPECT_TRUE(one_.NextReceive(&work)) << "that of the one which came";
+    one_.OnDatagram(0, imm, kChunk, memory_);
+    EXPECT_EQ(one_.counts().came, 1u);
   }
 }
 
@@ -195,6 +207,7 @@ TEST(HostMulticastRulesTest, WhatIsNotOfTheCallIsDropped) {
   const auto comes = [&](std::optional<uint32_t> from, uint32_t invocation, uint32_t chunk, uint32_t bytes) {
     MulticastWork work;
     while (multicast.NextReceive(&work)) {
+      if (work.kind == MulticastWork::Kind::kQkey) multicast.OnQkeySet();
     }
     std::ranges::fill(memory, static_cast<uint8_t>(from.value_or(9) + 1));
     multicast.OnDatagram(from, invocation << 16 | chunk, bytes, memory);

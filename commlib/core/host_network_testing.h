@@ -247,7 +247,11 @@ class HostNetwork {
         if (RankAt(ends.first) == r && link.connected) link.opened = true;
       return;
     }
-    if (request.verb == HostVerb::kQkey) return void(rank.epoch = request.imm);
+    if (request.verb == HostVerb::kQkey) {
+      rank.epoch = request.imm;
+      while (!rank.came.empty()) TakeDatagram(r, 0);
+      return rank.path.OnQkeySet();
+    }
     EXPECT_EQ(request.is_recv, (request.wr_id & 1) != 0);
     EXPECT_TRUE(request.length > 0 || request.verb == HostVerb::kRead);
     const bool is_own = request.where == HostPath::Where::kOwn;

@@ -270,6 +270,7 @@ bool HostPath::NextRequest(Request* request) {
     return GiveExchangeReceive(&*std::ranges::find_if(connections_, is_unopened), request);
   }
   if (config_.chunk_bytes > 0 && NextMulticastReceive(request)) return true;
+  if (multicast_.changes_key()) return false;
   if (phase_ == Phase::kPost) {
     if (NextReceive(request)) return true;
     phase_ = config_.agrees_by_exchange ? Phase::kExchange : Phase::kAgree;
@@ -326,6 +327,7 @@ void HostPath::OnComplete(uint32_t peer, uint64_t wr_id, uint32_t bytes, std::op
     if (peer == kDatagrams) multicast_.OnDatagramSent();
     if (IsOfFetchRing(peer)) multicast_.OnFetchSent(&on == &connections_[left_]);
   } else if (imm != static_cast<uint32_t>(done - 1) || !OnReceived(&on, bytes)) {
+    culprit_ = RankAt(peer);
     return Fail(Outcome::kProtocol);
   }
   Advance();

@@ -126,11 +126,16 @@ class HostPath {
   void OnDrained();
   bool failed() const { return failure_.has_value(); }
   Outcome failure() const { return failure_.value_or(Outcome::kOk); }
+  // Whose message broke the rules, with kProtocol, if it was one rank's.
+  std::optional<uint32_t> culprit() const { return culprit_; }
   // The merged header that refused, with kRefused.
   const ControlHeader& failure_reply() const { return failure_reply_; }
   // Peers from which something must come before the first call goes on: a connection or its readiness, a
   // message, an acknowledgement. Ascending; empty if there is no call, or nothing of a peer is missing.
   std::vector<uint32_t> Awaited() const;
+  void SetOwnMemory(const RemoteMemory& own) { multicast_.SetOwnMemory(own); }
+  // As HostMulticast's, after HostVerb::kQkey; until then NextRequest gives nothing.
+  void OnQkeySet() { multicast_.OnQkeySet(); }
   // Where that datagram lies, GRH and all.
   const uint8_t* DatagramAt(uint64_t wr_id) const {
     return memory_.data() + multicast_.ReceivePlace(wr_id >> 1);
@@ -214,6 +219,7 @@ class HostPath {
   int64_t posted_ = 0;
 
   std::optional<Outcome> failure_;
+  std::optional<uint32_t> culprit_;
   ControlHeader failure_reply_;
   std::deque<Finished> finished_;
 };

@@ -157,7 +157,7 @@ class Fuzz {
     HostPath::Request request;
     const bool had_failed = path_.failed();  // it may fail by what it finds behind this one
     if (!path_.NextRequest(&request)) return;
-    if (request.verb == HostVerb::kQkey) return;
+    if (request.verb == HostVerb::kQkey) return path_.OnQkeySet();
     EPIC_CHECK(!had_failed && (request.length > 0 || request.verb == HostVerb::kRead));
     auto& link = links_[request.peer];
     (request.is_recv ? link.recvs : link.sends).push_back(request);

@@ -47,12 +47,13 @@ def group_of(bed, calls, **more):
     return {"group": bed.new_group(), "path": "hosts", "algorithm": "multicast", "outstanding": 3, "calls": calls, **more}
 
 
-def run_group(bed, calls, ranks=4, path="hosts"):
-    """Makes the calls; what each rank told of its datagrams. No chunk is read, since nothing is lost."""
+def run_group(bed, calls, ranks=4, path="hosts", may_read=False):
+    """Makes the calls; what each rank told of its datagrams. No chunk is read, since nothing is lost; may_read: they may be
+    overtaken, and read for that."""
     group = group_of(bed, calls, path=path)
     told = run_all(bed, ranks, [group], 300)
     taken = "network" if path == "auto" else "hosts"
-    test_matrix.expect_right(told, group["group"], taken, calls, ranks)
+    test_matrix.expect_right(told, group["group"], taken, calls, ranks, may_read)
     return [lines[group["group"]]["datagrams"] for lines in told]
 
 
@@ -83,10 +84,12 @@ def test_beside_calls_through_switches(bed):
     ("two-stars", ()), (harness.ROOT / "tests" / "e2e" / "two-spines.yaml", ()), ("fat-tree-4", ("--hosts-per-edge", "1"))],
                          ids=["two-stars", "two-spines", "fat-tree-4"])
 def test_right_in_other_networks(beds, topology, options):
-    """Over several spines datagrams may take another way than what the hosts send each other; nothing was lost there, either."""
+    """Over several spines datagrams may take another way than what the hosts send each other, and be read for that."""
     bed = beds.get(str(topology), "--hosts", "softnic", *options)
     calls = copies(len(bed.hosts))
-    assert all(counts["came"] == counts["expected"] for counts in run_group(bed, calls, len(bed.hosts)))
+    several = topology != "two-stars"
+    for counts in run_group(bed, calls, len(bed.hosts), may_read=several):
+        assert counts["came"] + counts["read"] == counts["expected"] > 0, counts
     bed.wait_clean()
 
 
