@@ -127,15 +127,13 @@ void Comm::TellOfWay(const ControlHeader& header) {
   if (options_.rank != 0 || !IsByHosts(header)) return;
   const std::string why = WhyByHosts(abilities_, header);
   if (!told_ways_.insert(why).second) return;
-  Log(IsLacking(abilities_, header) ? LogLevel::kWarn : LogLevel::kInfo, "group {}: hosts: {}",
-      options_.group, why);
+  Log(IsLacking(abilities_, header) ? LogLevel::kWarn : LogLevel::kInfo, "group {}: hosts: {}", options_.group, why);
 }
 
 void Comm::TellOfBusy() {
   if (calls_.busy() == 0 || std::exchange(told_busy_, true) || options_.rank != 0) return;
   Log(LogLevel::kWarn,
-      "group {}: hosts: another group has the memory that it shares with this one in switches (the first "
-      "such "
+      "group {}: hosts: another group has the memory that it shares with this one in switches (the first such "
       "call; Communicator::Shared counts on)",
       options_.group);
 }

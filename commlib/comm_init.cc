@@ -194,8 +194,7 @@ Error Comm::ConnectToSwitch(const JoinedInfo& joined) {
                     .invocation_bytes = joined.invocation_bytes,
                     .start_messages = joined.start_messages});
   Log(LogLevel::kInfo,
-      "rank {}: group {} (id {}) through {} at {} qpn 0x{:x}; mode {}, path MTU {}, M {}, W {} at most, {} "
-      "to "
+      "rank {}: group {} (id {}) through {} at {} qpn 0x{:x}; mode {}, path MTU {}, M {}, W {} at most, {} to "
       "begin with, inline {}",
       options_.rank, options_.group, joined.group_id, joined.connect.name,
       verbs::ToString(joined.connect.remote_ip), joined.connect.remote_qpn, joined.mode, path_mtu_,

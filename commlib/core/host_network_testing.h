@@ -199,7 +199,7 @@ class HostNetwork {
 
   // The ends of a connection, from a rank that has it by this number and to it.
   static std::pair<uint32_t, uint32_t> EndsOf(uint32_t r, uint32_t connection) {
-    return {connection - RankAt(connection) + r, connection};
+    return {AtOtherEnd(r, connection), connection};
   }
   Link& LinkFrom(uint32_t r, uint32_t connection) { return links_[EndsOf(r, connection)]; }
   Link& LinkTo(uint32_t r, uint32_t connection) {
