@@ -240,7 +240,7 @@ class Nic {
   std::deque<uint32_t> readers_;  // those that wait for the others' Reads, in turn
   uint64_t read_round_ = 0;
   Nanos read_tick_at_ = kNever;  // while some wait
-  int idle_ticks_ = 0;           // since one of them was let on
+  int idle_ticks_ = 0;           // since an answer came or one of them was let on
   int round_ticks_ = 0;          // since the round began
   TimerQueue timers_;
   std::deque<Looped> loop_;

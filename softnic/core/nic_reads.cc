@@ -2,8 +2,8 @@
 // fast as the peer sends: so the requester asks for no more than its own port can take in.
 //
 // What a peer does not send must not keep the others' Reads back. So they are counted in rounds: while some
-// wait and for a moment none could be let on, or for longer in any case, what was asked for so far does not
-// count any more. It may still come: for that the port has as many places again.
+// wait and for a moment nothing came and none could be let on, or for longer in any case, what was asked for
+// so far does not count any more. It may still come: for that the port has as many places again.
 #include <algorithm>
 #include <utility>
 
@@ -15,7 +15,9 @@ namespace {
 // Each is counted when it is seen, the next one then begins: time in which nobody looked at the port, where
 // the responses may lie, is one tick, however long it was.
 constexpr Nanos kReadTick = kMillisecond;
-constexpr int kIdleTicks = 4, kRoundTicks = 64;
+// A peer that waits for a processor among others is silent for some milliseconds. Each round that is begun
+// meanwhile puts another window in front of what it has to send, until requests time out in its queue.
+constexpr int kIdleTicks = 16, kRoundTicks = 64;
 
 }  // namespace
 
@@ -44,11 +46,13 @@ void Nic::LimitReads(uint32_t qpn, Qp& qp, roce::QueuePair& rc) {
 // After anything that may have changed it. Responses come in the order in which they were asked for: what is
 // awaited is what was asked for last.
 void Nic::CountReads(uint32_t qpn, Qp& qp, const roce::QueuePair& rc) {
-  reads_awaited_ -= ReadsCounted(qp);
+  const int64_t counted = ReadsCounted(qp);
+  reads_awaited_ -= counted;
   if (std::exchange(qp.read_round, read_round_) != read_round_) qp.asked_before = qp.reads_asked;
   qp.reads_asked = rc.reads_asked();
   qp.reads_counted = std::min(rc.reads_awaited(), qp.reads_asked - qp.asked_before);
   reads_awaited_ += qp.reads_counted;
+  if (qp.reads_counted < counted) idle_ticks_ = 0;
   if (rc.read_waits() && !std::exchange(qp.waits_to_read, true)) readers_.push_back(qpn);
   LetReadOn();
 }

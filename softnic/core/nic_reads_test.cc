@@ -20,6 +20,8 @@ using roce::QpState;
 
 constexpr Ipv4 kIp{0x0a000001}, kPeerIp{0x0a000002};
 constexpr uint32_t kMtu = 256;
+// Of silence, after which what was asked for does not count any more.
+constexpr Nanos kMoment = 20 * kMillisecond;
 
 // An adapter with queue pairs that read, and that of their peers. What the readers ask for stays on the way
 // until it is let arrive.
@@ -305,7 +307,7 @@ TEST(NicReadsTest, ASilentPeerKeepsNobodyElseBack) {
   t.Read(Qpn{17}, 1, 100);
   t.Add(Qpn{18}, 2);
   EXPECT_EQ(t.awaited(), 0);
-  t.Pass(10 * kMillisecond);
+  t.Pass(kMoment);
   EXPECT_EQ(t.awaited(), 101);
   t.Arrive(101);
   EXPECT_EQ(t.Completed(), (std::vector<uint64_t>{1, 2}));
@@ -315,6 +317,15 @@ TEST(NicReadsTest, ASilentPeerKeepsNobodyElseBack) {
   }
   while (t.awaited() > 0) t.Arrive(1);
   EXPECT_EQ(t.Completed().size(), 120u);
+}
+
+// A peer that has a processor now and then is not silent: no more is asked for meanwhile.
+TEST(NicReadsTest, ASlowPeerIsNotSilent) {
+  Readers t(2, /*timeout=*/0);
+  t.Read(Qpn{16}, 0, 600);
+  t.Read(Qpn{17}, 1, 100);
+  for (int i = 0; i < 5; ++i, t.Arrive(10)) t.Pass(kMoment / 2);
+  EXPECT_EQ(t.awaited(), 550);
 }
 
 // One that leaves them a little is not better off: the whole window comes back.
@@ -339,7 +350,7 @@ TEST(NicReadsTest, WhatComesLateIsNotCountedTwice) {
   t.Read(Qpn{16}, 0, 600);
   t.Read(Qpn{17}, 1, 600);
   t.Read(Qpn{18}, 2, 100);
-  t.Pass(5 * kMillisecond);
+  t.Pass(kMoment);
   EXPECT_EQ(t.awaited(), 1200) << "17's are counted, and keep 18 back";
   t.Arrive(700);
   EXPECT_EQ(t.awaited(), 500 + 100);
@@ -360,7 +371,7 @@ TEST(NicReadsTest, AResetTakesAllBack) {
     t.Read(Qpn{16}, 0, 600);
     t.Read(Qpn{17}, 1, 10);
     t.Lose();
-    if (silent) t.Pass(5 * kMillisecond);
+    if (silent) t.Pass(kMoment);
     ASSERT_EQ(t.nic().ModifyRc(Qpn{16}, {.state = QpState::kReset}), ModifyResult::kOk);
     t.ConnectReader(Qpn{16});
     t.Settle();

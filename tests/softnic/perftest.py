@@ -7,8 +7,8 @@ LAT = ("ib_send_lat", "ib_write_lat", "ib_read_lat")
 ATOMIC = ("ib_atomic_bw", "ib_atomic_lat")  # always of 8 bytes
 # The IPv4-mapped GID; and no remarks on the CPU's frequency.
 PERFTEST = ("-x", "1", "-F")
-# With a guest at one end, of connections: 1 s before something is repeated. Seven times perftest's own 67 ms are less than a
-# guest on a busy machine may stand still.
+# Of connections: 1 s before something is repeated. Seven times perftest's own 67 ms are less than a guest on a busy machine
+# may stand still, and less than the answers to 32 queue pairs may take from a process that waits for a processor.
 PATIENCE = ("-u", 18)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import covers
 import pair as pairs
-from perftest import ATOMIC, BW, LAT, PERFTEST, result, run_perftest
+from perftest import ATOMIC, BW, LAT, PATIENCE, PERFTEST, result, run_perftest
 
 
 def test_devices_are_listed(pair):
@@ -179,12 +179,12 @@ def test_several_queue_pairs(pair, program):
 @pytest.mark.parametrize("mtu", [256, 4096])
 def test_reads_of_many_queue_pairs(pair, mtu):
     """Asked for all at once, at 256 they would be 8192 packets, and the ring has room for a thousand."""
-    run_perftest(pair, "ib_read_bw", 65536, "-q", 32, "-m", mtu, iterations=20)
+    run_perftest(pair, "ib_read_bw", 65536, "-q", 32, "-m", mtu, *PATIENCE, iterations=20)
 
 
 def test_reads_of_many_queue_pairs_on_one_machine(pair):
     """They come by the loopback interface, whose ring has fewer places."""
-    run_perftest(pair, "ib_read_bw", 65536, "-q", 32, "-m", 4096, iterations=20, server="a", client="a")
+    run_perftest(pair, "ib_read_bw", 65536, "-q", 32, "-m", 4096, *PATIENCE, iterations=20, server="a", client="a")
 
 
 def test_reads_of_many_queue_pairs_over_long_frames(pair):
@@ -193,7 +193,7 @@ def test_reads_of_many_queue_pairs_over_long_frames(pair):
     for port in ports:
         pairs.net.run(port + ["9000"])
     try:
-        run_perftest(pair, "ib_read_bw", 65536, "-q", 32, "-m", 4096, iterations=20)
+        run_perftest(pair, "ib_read_bw", 65536, "-q", 32, "-m", 4096, *PATIENCE, iterations=20)
     finally:
         for port in ports:
             pairs.net.run(port + [str(pairs.MTU)])
