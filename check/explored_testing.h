@@ -38,4 +38,18 @@ inline void ExpectKnown(std::span<const Known> known) {
   }
 }
 
+// Reductions leave the verdict and the final states as they are.
+inline void ExpectReductionsChangeNothing(std::span<const Setup> setups) {
+  for (const Setup& setup : setups) {
+    SCOPED_TRACE(Line(setup));
+    Model model = ModelOf(setup);  // of both: it numbers what it meets
+    const Report reduced = Explore(model, {});
+    const Report whole = Explore(model, {.reduced = false, .symmetric = false});
+    EXPECT_EQ(reduced.verdict, Verdict::kRight) << Text(reduced.breach);
+    EXPECT_EQ(whole.verdict, Verdict::kRight) << Text(whole.breach);
+    EXPECT_EQ(reduced.final_states, whole.final_states);
+    EXPECT_LE(reduced.progress.states, whole.progress.states);
+  }
+}
+
 }  // namespace epic::check

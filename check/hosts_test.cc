@@ -41,16 +41,7 @@ TEST(HostsTest, ReductionsLeaveVerdictAndFinalStatesAsTheyAre) {
        .faults = {.timeouts = 1}},
       {.path = "hosts", .ranks = 4, .collective = "barrier", .faults = {.losses = 1, .late_timers = 1}},
   };
-  for (const auto& setup : setups) {
-    SCOPED_TRACE(Line(setup));
-    Model model = ModelOf(setup);
-    const Report reduced = Explore(model, {});
-    const Report whole = Explore(model, {.reduced = false, .symmetric = false});
-    EXPECT_EQ(reduced.verdict, Verdict::kRight) << Text(reduced.breach);
-    EXPECT_EQ(whole.verdict, Verdict::kRight) << Text(whole.breach);
-    EXPECT_EQ(reduced.final_states, whole.final_states);
-    EXPECT_LE(reduced.progress.states, whole.progress.states);
-  }
+  ExpectReductionsChangeNothing(setups);
 }
 
 // Whichever rank's call differs, and in what.

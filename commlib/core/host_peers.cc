@@ -6,6 +6,19 @@
 #include "base/check.h"
 
 namespace epic {
+namespace {
+
+// The neighbours on the ring, numbered from `first` on, beside `others`: ascending, each once.
+std::vector<uint32_t> WithNeighbours(std::vector<uint32_t> others, uint32_t first, uint32_t rank,
+                                     uint32_t world_size) {
+  others.push_back(first + (rank + 1) % world_size);
+  others.push_back(first + (rank + world_size - 1) % world_size);
+  std::ranges::sort(others);
+  others.erase(std::unique(others.begin(), others.end()), others.end());
+  return others;
+}
+
+}  // namespace
 
 HostCube HostCube::Of(uint32_t world_size) {
   EPIC_CHECK(world_size >= 2 && world_size <= kMaxHostRanks);
@@ -26,20 +39,11 @@ std::vector<uint32_t> CubePeersOf(uint32_t rank, uint32_t world_size) {
 }
 
 std::vector<uint32_t> PeersOf(uint32_t rank, uint32_t world_size) {
-  std::vector<uint32_t> peers = CubePeersOf(rank, world_size);
-  peers.push_back((rank + 1) % world_size);
-  peers.push_back((rank + world_size - 1) % world_size);
-  std::ranges::sort(peers);
-  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
-  return peers;
+  return WithNeighbours(CubePeersOf(rank, world_size), 0, rank, world_size);
 }
 
 std::vector<uint32_t> FetchRingOf(uint32_t rank, uint32_t world_size) {
-  std::vector<uint32_t> ends = {kFetchRing + (rank + 1) % world_size,
-                                kFetchRing + (rank + world_size - 1) % world_size};
-  std::ranges::sort(ends);
-  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
-  return ends;
+  return WithNeighbours({}, kFetchRing, rank, world_size);
 }
 
 }  // namespace epic
