@@ -15,12 +15,14 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <sstream>
 
 #include "base/check.h"
 #include "io/descriptor.h"
+#include "io/netlink.h"
 
 namespace epic::io {
 
@@ -48,6 +50,18 @@ InterfaceState ReadInterface(const std::string& interface, int any_socket) {
     if (ioctl(any_socket, SIOCGIFMTU, &request) == 0) state.mtu = static_cast<uint32_t>(request.ifr_mtu);
   }
   return state;
+}
+
+uint32_t ReadTimesDown(const std::string& interface) {
+  NetlinkRequest request(RTM_GETLINK, ifinfomsg{});
+  if (interface.empty() || interface.size() >= IFNAMSIZ) return 0;
+  request.Add(IFLA_IFNAME, interface.c_str(), interface.size() + 1);
+  const NetlinkAnswer answer(request.bytes());
+  uint32_t times = 0;
+  if (!answer.Head<ifinfomsg>(RTM_NEWLINK)) return 0;
+  const auto count = answer.Attribute(sizeof(ifinfomsg), IFLA_CARRIER_DOWN_COUNT);
+  if (count.size() == sizeof times) std::memcpy(&times, count.data(), sizeof times);
+  return times;
 }
 
 uint32_t ReadRateMbps(const std::string& interface) {

@@ -157,6 +157,7 @@ Status Ports::OpenPort(PortId port) {
   const std::string wrong = io::WrongOffloads(name, io::ReadOffloads(name));
   if (!wrong.empty() && Reports()) spdlog::error("port {}", wrong);  // of one that has come back
   ports_[port].open = *std::move(opened);
+  ports_[port].times_down = io::ReadTimesDown(name);
   ports_[port].up = io::ReadInterface(name).up;
   for (const int fd : ports_[port].open->fds())
     loop_.Watch(fd, [this, port](Nanos now) { return Receive(port, now); });
@@ -274,6 +275,7 @@ void Ports::CheckInterfaces() {
   for (size_t i = 0; i < ports_.size(); ++i) {
     const auto id = static_cast<PortId>(i);
     Port& port = ports_[i];
+    const uint32_t times_down = io::ReadTimesDown(port.name);  // before the state, which may change meanwhile
     const io::InterfaceState state = io::ReadInterface(port.name);
     if (port.open != nullptr && !state.exists) {
       LosePort(id, "the interface is gone");
@@ -284,6 +286,8 @@ void Ports::CheckInterfaces() {
       if (Reports()) spdlog::info("port {} is back", port.name);
       continue;  // opening it looked at the link later than this has
     }
+    // Down and up again between two looks: who was heard there may be at another port now.
+    if (std::exchange(port.times_down, times_down) != times_down && state.up) NoteLink(id, false);
     NoteLink(id, state.up);
   }
 }

@@ -69,6 +69,7 @@ class Ports final : public engine::FrameSink {
     std::unique_ptr<io::FramePort> open;  // none while the interface is away
     io::PortCounters closed;              // sums of the interfaces that have been closed
     bool up = false;                      // at the last look
+    uint32_t times_down = 0;              // the same, as the kernel counts
     uint32_t rate_mbps = 0;               // when it was opened or came up: asking waits for the kernel's lock
     bool waiting = false;                 // frames are queued until the kernel has room
     bool taken_from = false;              // frames in this round, which are not given back yet

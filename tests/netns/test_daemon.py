@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 
 import pytest
@@ -187,6 +188,23 @@ def test_a_multicast_group_leaves_by_its_ports_alone(static_bed):
     send_frames(bed, 0, [bytes.fromhex(group.replace(":", "")) + source, b"\xff" * 6 + source])
     wait_until(lambda: sent(bed.counters(), "p1") == 2, what="both pass")
     assert sent(bed.counters(), "p2") == 1, "the broadcast"
+
+
+def test_a_link_that_goes_down_and_up_between_two_looks(static_bed):
+    """Whoever was heard there may be elsewhere: it counts as down."""
+    bed = static_bed
+    bed.set_static_table([0, 1, 2], [])
+    assert bed.counters()["port.p2.times_lost"] == 0
+    bed.process.send_signal(signal.SIGSTOP)
+    try:
+        for state in "down", "up":
+            bed.inside("h2", ["ip", "link", "set", "eth0", state])
+        wait_until(lambda: "LOWER_UP" in bed.inside("sw", ["ip", "link", "show", "p2"]).stdout, what="the port is up")
+    finally:
+        bed.process.send_signal(signal.SIGCONT)
+    wait_until(lambda: bed.counters()["port.p2.times_lost"] == 1, what="the loss is counted")
+    assert bed.log().count("port p2 is down") == bed.log().count("port p2 is up") == 1
+    assert bed.call("describe")["ports"][2]["up"]
 
 
 def test_an_interface_that_goes_and_comes_back(static_bed):
