@@ -53,13 +53,13 @@ InterfaceState ReadInterface(const std::string& interface, int any_socket) {
 }
 
 uint32_t ReadTimesDown(const std::string& interface) {
-  NetlinkRequest request(RTM_GETLINK, ifinfomsg{});
   if (interface.empty() || interface.size() >= IFNAMSIZ) return 0;
-  request.Add(IFLA_IFNAME, interface.c_str(), interface.size() + 1);
-  const NetlinkAnswer answer(request.bytes());
+  NetlinkQuestion question(RTM_GETLINK, ifinfomsg{});
+  question.Add(IFLA_IFNAME, interface.c_str(), interface.size() + 1);
+  const nlmsghdr* answer = question.Ask(RTM_NEWLINK);
   uint32_t times = 0;
-  if (!answer.Head<ifinfomsg>(RTM_NEWLINK)) return 0;
-  const auto count = answer.Attribute(sizeof(ifinfomsg), IFLA_CARRIER_DOWN_COUNT);
+  if (answer == nullptr) return times;
+  const auto count = AttributeOf(*answer, sizeof(ifinfomsg), IFLA_CARRIER_DOWN_COUNT);
   if (count.size() == sizeof times) std::memcpy(&times, count.data(), sizeof times);
   return times;
 }

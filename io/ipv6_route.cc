@@ -18,27 +18,27 @@ constexpr uint16_t kDiscardPort = 9;
 
 std::optional<Ip> Ipv6NextHop(uint32_t interface_index, Ip to) {
   if (to.is_link_local()) return to;
-  NetlinkRequest request(RTM_GETROUTE, rtmsg{.rtm_family = AF_INET6, .rtm_dst_len = 128});
-  request.Add(RTA_DST, to.bytes().data(), Ip::kBytes);
-  request.Add(RTA_OIF, &interface_index, sizeof interface_index);
-  const NetlinkAnswer answer(request.bytes());
-  const auto route = answer.Head<rtmsg>(RTM_NEWROUTE);
+  NetlinkQuestion question(RTM_GETROUTE, rtmsg{.rtm_family = AF_INET6, .rtm_dst_len = 128});
+  question.Add(RTA_DST, to.bytes().data(), Ip::kBytes);
+  question.Add(RTA_OIF, &interface_index, sizeof interface_index);
+  const nlmsghdr* answer = question.Ask(RTM_NEWROUTE);
+  const auto route = answer != nullptr ? FamilyOf<rtmsg>(*answer) : std::nullopt;
   if (!route || (route->rtm_type != RTN_UNICAST && route->rtm_type != RTN_LOCAL)) return std::nullopt;
-  const auto gateway = answer.Attribute(sizeof *route, RTA_GATEWAY);
+  const auto gateway = AttributeOf(*answer, sizeof *route, RTA_GATEWAY);
   return gateway.size() == Ip::kBytes ? Ip::Of(gateway.data()) : to;
 }
 
 std::optional<Ipv6Neighbour> KernelIpv6Neighbour(uint32_t interface_index, Ip ip) {
-  NetlinkRequest request(RTM_GETNEIGH,
-                         ndmsg{.ndm_family = AF_INET6, .ndm_ifindex = static_cast<int>(interface_index)});
-  request.Add(NDA_DST, ip.bytes().data(), Ip::kBytes);
-  const NetlinkAnswer answer(request.bytes());
-  const auto head = answer.Head<ndmsg>(RTM_NEWNEIGH);
+  NetlinkQuestion question(RTM_GETNEIGH,
+                           ndmsg{.ndm_family = AF_INET6, .ndm_ifindex = static_cast<int>(interface_index)});
+  question.Add(NDA_DST, ip.bytes().data(), Ip::kBytes);
+  const nlmsghdr* answer = question.Ask(RTM_NEWNEIGH);
+  const auto head = answer != nullptr ? FamilyOf<ndmsg>(*answer) : std::nullopt;
   if (!head) return std::nullopt;
   constexpr int kFresh = NUD_REACHABLE | NUD_PERMANENT | NUD_NOARP | NUD_DELAY | NUD_PROBE;
   constexpr int kKnown = kFresh | NUD_STALE;
   Ipv6Neighbour neighbour{.fresh = (head->ndm_state & kFresh) != 0};
-  const auto mac = answer.Attribute(sizeof *head, NDA_LLADDR);
+  const auto mac = AttributeOf(*answer, sizeof *head, NDA_LLADDR);
   if ((head->ndm_state & kKnown) == 0 || mac.size() != neighbour.mac.size()) return std::nullopt;
   std::ranges::copy(mac, neighbour.mac.begin());
   return neighbour;

@@ -1,8 +1,6 @@
 #include "io/link_watch.h"
 
 #include <fmt/format.h>
-#include <linux/netlink.h>
-#include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <sys/socket.h>
 
@@ -12,71 +10,43 @@
 #include <cstring>
 #include <utility>
 
+#include "io/netlink.h"
+
 namespace epic::io {
 namespace {
 
 constexpr size_t kReadBytes = 32768;  // more than the kernel ever gives at once
 
-// The value of IFLA_IFNAME behind the family header; empty if there is none.
-std::string NameIn(std::span<const uint8_t> attributes) {
-  rtattr head;
-  while (attributes.size() >= sizeof head) {
-    std::memcpy(&head, attributes.data(), sizeof head);
-    if (head.rta_len < sizeof head || head.rta_len > attributes.size()) break;
-    if (head.rta_type == IFLA_IFNAME) {
-      const auto value = attributes.first(head.rta_len).subspan(RTA_LENGTH(0));
-      return {value.begin(), std::find(value.begin(), value.end(), 0)};
-    }
-    attributes = attributes.subspan(std::min<size_t>(RTA_ALIGN(head.rta_len), attributes.size()));
-  }
-  return {};
-}
-
-// Calls handler(type, body) for each message that is whole.
-template <typename Handler>
-void ForEachMessage(std::span<const uint8_t> messages, const Handler& handler) {
-  nlmsghdr head;
-  while (messages.size() >= sizeof head) {
-    std::memcpy(&head, messages.data(), sizeof head);
-    if (head.nlmsg_len < sizeof head || head.nlmsg_len > messages.size()) break;
-    handler(head.nlmsg_type, messages.first(head.nlmsg_len).subspan(NLMSG_HDRLEN));
-    messages = messages.subspan(std::min<size_t>(NLMSG_ALIGN(head.nlmsg_len), messages.size()));
-  }
-}
-
 }  // namespace
 
 std::vector<std::string> InterfacesIn(std::span<const uint8_t> messages) {
   std::vector<std::string> names;
-  ForEachMessage(messages, [&names](uint16_t type, std::span<const uint8_t> body) {
-    const bool link = type == RTM_NEWLINK || type == RTM_DELLINK;
-    constexpr size_t kFamilyBytes = NLMSG_ALIGN(sizeof(ifinfomsg));
-    if (!link || body.size() < kFamilyBytes) return;
-    if (std::string name = NameIn(body.subspan(kFamilyBytes)); !name.empty())
-      names.push_back(std::move(name));
+  ForEachMessage(messages, [&names](const nlmsghdr& message) {
+    const bool link = message.nlmsg_type == RTM_NEWLINK || message.nlmsg_type == RTM_DELLINK;
+    if (!link || !FamilyOf<ifinfomsg>(message)) return;
+    const auto name = AttributeOf(message, sizeof(ifinfomsg), IFLA_IFNAME);
+    if (!name.empty()) names.emplace_back(name.begin(), std::find(name.begin(), name.end(), 0));
   });
   return names;
 }
 
 void ForEachChange(std::span<const uint8_t> messages, LinkWatch::ChangeHandler handler, void* user) {
   using Kind = InterfaceChange::Kind;
-  ForEachMessage(messages, [&](uint16_t type, std::span<const uint8_t> body) {
+  ForEachMessage(messages, [&](const nlmsghdr& message) {
+    const uint16_t type = message.nlmsg_type;
     if (type == RTM_NEWADDR || type == RTM_DELADDR) {
-      ifaddrmsg address;
-      if (body.size() < sizeof address) return;
-      std::memcpy(&address, body.data(), sizeof address);
-      handler(user, {.kind = Kind::kAddresses, .index = address.ifa_index});
+      if (const auto address = FamilyOf<ifaddrmsg>(message))
+        handler(user, {.kind = Kind::kAddresses, .index = address->ifa_index});
       return;
     }
-    ifinfomsg link;
-    if ((type != RTM_NEWLINK && type != RTM_DELLINK) || body.size() < sizeof link) return;
-    std::memcpy(&link, body.data(), sizeof link);
+    if (type != RTM_NEWLINK && type != RTM_DELLINK) return;
+    const auto link = FamilyOf<ifinfomsg>(message);
     // Others are of what the interface is to a bridge: one that leaves it has not gone.
-    if (link.ifi_family != AF_UNSPEC) return;
+    if (!link || link->ifi_family != AF_UNSPEC) return;
     constexpr unsigned kUp = IFF_UP | IFF_RUNNING;
     handler(user, {.kind = type == RTM_DELLINK ? Kind::kGone : Kind::kState,
-                   .index = static_cast<uint32_t>(link.ifi_index),
-                   .up = (link.ifi_flags & kUp) == kUp});
+                   .index = static_cast<uint32_t>(link->ifi_index),
+                   .up = (link->ifi_flags & kUp) == kUp});
   });
 }
 
@@ -96,7 +66,7 @@ StatusOr<LinkWatch> LinkWatch::Open(bool addresses) {
 template <typename Handler>
 bool LinkWatch::ReadAll(const Handler& handler) {
   bool lost = false;
-  std::array<uint8_t, kReadBytes> bytes;
+  alignas(nlmsghdr) std::array<uint8_t, kReadBytes> bytes;
   for (;;) {
     sockaddr_nl from{};
     socklen_t from_bytes = sizeof from;
