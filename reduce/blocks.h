@@ -1,5 +1,5 @@
 // Floating-point numbers as blocks of INT8 that share a scale (SCIN paper, section 3.4.4): SIMD with run-time
-// dispatch, as the kernels of reduce.h. Nothing has them on the wire.
+// dispatch, as the kernels of reduce.h. epic-accuracy uses them (accuracy.h); no group has them on the wire.
 //
 // A block has 64 bytes, so that packets hold whole ones: a scale s in BF16, then 62 whole numbers q in two's
 // complement. Element i is q[i] * s. Of numbers x the scale is that of the largest magnitude:
