@@ -8,7 +8,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "scripts/lib"))
-from reproduction import frame, multicast, netreduce  # noqa: E402
+from reproduction import frame, multicast, netreduce, scin  # noqa: E402
 from reproduction.papers import PAPERS  # noqa: E402
 
 FORMULAS = [(paper, figure) for paper in PAPERS.values() for figure in paper.figures if not figure.by_program]
@@ -100,3 +100,18 @@ def test_a_runs_options_are_the_programs():
             return {"asked": [program, *words]}
     assert multicast.run(Asked(), hosts=4, slow_ns=6, lose_all=True)["asked"] == [
         multicast.PROGRAM, "--hosts", 4, "--slow-ns", 6, "--lose-all"]
+
+
+def test_noise_is_that_of_so_many_quantisations():
+    """By hand: of two ranks a ring with its own part exact has 1 + 2 halves of a rank's noise, ours 1 + 1 + 2."""
+    assert scin.ring_exact(2) == pytest.approx((1 + 2) / 2) and scin.ring(2) == pytest.approx((1 + 1 + 2) / 2)
+    assert scin.over_one_switch(scin.switches(2)) == pytest.approx(1.76, abs=0.01)
+    assert [scin.over_one_switch(way(8)) for way in (scin.ring_exact, scin.ring, scin.doubling)] == pytest.approx(
+        [3.52, 4.29, 3.01], abs=0.01)
+
+
+def test_the_peak_of_one_number_is_its_variance():
+    assert scin.mean_square_peak(1) == pytest.approx(1)
+    # Of two, the larger one: 1 + 2 / pi.
+    assert scin.mean_square_peak(2) == pytest.approx(1.6366, abs=1e-4)
+    assert [scin.sqnr(block, 8) for block in scin.BLOCKS] == pytest.approx([42.3, 41.5, 40.75, 40.1, 39.6], abs=0.05)
