@@ -199,6 +199,7 @@ bool UdQueuePair::Emit(const SendEntry& entry, Memory& memory, PacketSink& sink)
   } else if (!Gather(entry.sges, 0, entry.length, memory, scratch, &packet.payload)) {
     return false;
   }
+  packet.payload_stays = !entry.is_inline && packet.payload.data() != scratch.data();
   packet.src_ip = entry.to.from.value_or(config_.local_ip);
   packet.dst_ip = entry.to.ip;
   packet.udp_src_port = static_cast<uint16_t>(0xc000 | (Raw(config_.local_qpn) & 0x3fff));

@@ -137,6 +137,23 @@ TEST_F(UdTest, ASendErrorLeadsToSqeAndBack) {
   EXPECT_EQ(SendTo({kRemoteIp, kRemoteQpn, kQkey}).head.bth.psn, Psn(7));
 }
 
+// Who sends it need not copy it then.
+TEST_F(UdTest, APayloadStaysThatLiesInOnePieceOfRegisteredMemory) {
+  const UdAddress to{kRemoteIp, kRemoteQpn, kQkey};
+  const std::vector<uint8_t> inline_bytes = {1, 2, 3};
+  SgeList two = OneSge(0, 10, 1);
+  two.sge[two.count++] = {.address = 100, .length = 10, .lkey = 1};
+  ASSERT_EQ(from_.PostSend({.sges = OneSge(0, 10, 1), .ud = to}), PostResult::kOk);
+  ASSERT_EQ(from_.PostSend({.inline_bytes = inline_bytes, .ud = to}), PostResult::kOk);
+  ASSERT_EQ(from_.PostSend({.sges = two, .ud = to}), PostResult::kOk);
+  KeepingSink sink;
+  from_.Poll(memory_, sink);
+  ASSERT_EQ(sink.sent.size(), 3u);
+  EXPECT_TRUE(sink.sent[0].head.payload_stays);
+  EXPECT_FALSE(sink.sent[1].head.payload_stays) << "inline: the place is the next request's";
+  EXPECT_FALSE(sink.sent[2].head.payload_stays) << "gathered";
+}
+
 TEST_F(UdTest, TheQkeyMayChange) {
   UdQueuePair qp({.local_ip = kLocalIp, .local_qpn = kLocalQpn});
   const auto modify = [&](QpState to, std::optional<Psn> psn = {}) { return qp.Modify(to, kQkey, psn); };
