@@ -23,6 +23,7 @@ def pytest_sessionstart(session):
     targets = {"incengine": "incengine/incengine", "incagent": "incagent/incagent",
                "incmanager": "incmanager/incmanager", "epic_perf": "bench/epic-perf",
                "loop_rank": "tests/e2e/loop_rank", "manager_asked": "tests/e2e/manager_asked", "calls_rank": "bench/calls_rank",
+               "at_once_rank": "bench/at_once_rank",
                "api_rank": "tests/e2e/api_rank", "groups_rank": "tests/e2e/groups_rank",
                "quantise_rank": "tests/e2e/quantise_rank", "c_rank": "tests/e2e/c_rank", "c_owner": "tests/e2e/c_owner",
                "c_path": "tests/e2e/c_path", "other_engine": "tests/engines/other_engine",

@@ -19,11 +19,17 @@ from epic_testbed import net
 from host_api import Rank
 from test_matrix import run_all
 
+AT_ONCE = harness.BUILD / "bench" / "at_once_rank"
 MULTICAST = ("EPIC_ALGORITHM=multicast",)
 BY_HOSTS = ("EPIC_PATH=hosts", *MULTICAST)
 # In each link a bridge of Linux, which passes on multicast or not, as it is told.
 BED = host_api.BED
 SIZES = (2, 3, 5, 8)  # with more than four ranks hosts have two
+TWO_SPINES = harness.ROOT / "tests" / "e2e" / "two-spines.yaml"
+# Others, with the ranks of a group there.
+NETWORKS = {"two-stars": ("two-stars", (), (6,)), "two-spines": (TWO_SPINES, (), (4,)), "fat-tree-4": ("fat-tree-4", ("--hosts-per-edge", "1"), (8,)),
+            "switches that learn": ("tree-3-2", ("--engine-arg=--forwarding=learning",), (4,))}
+SEVERAL_SPINES = (TWO_SPINES, "fat-tree-4")
 STRANGERS = 4000      # datagrams of each kind
 STAGING = 512         # receives of a rank
 SMALL, LARGE = 1500, 600_001  # elements of all parts together; the large calls' do not fit into a staging ring
@@ -47,16 +53,6 @@ def group_of(bed, calls, **more):
     return {"group": bed.new_group(), "path": "hosts", "algorithm": "multicast", "outstanding": 3, "calls": calls, **more}
 
 
-def run_group(bed, calls, ranks=4, path="hosts", may_read=False):
-    """Makes the calls; what each rank told of its datagrams. No chunk is read, since nothing is lost; may_read: they may be
-    overtaken, and read for that."""
-    group = group_of(bed, calls, path=path)
-    told = run_all(bed, ranks, [group], 300)
-    taken = "network" if path == "auto" else "hosts"
-    test_matrix.expect_right(told, group["group"], taken, calls, ranks, may_read)
-    return [lines[group["group"]]["datagrams"] for lines in told]
-
-
 def test_right_with_two_to_eight_ranks(bed):
     """Some of them on one host. Each chunk comes, and with a rank on each host none is read. With two, what one has from the
     other by the loopback interface may come behind a word by the link: it is read then, and comes again."""
@@ -75,21 +71,61 @@ def test_beside_calls_through_switches(bed):
     """One group in which all else goes through the switches, and what they send between hosts by turns with it."""
     calls = test_matrix.random_calls(test_matrix.SEED, 40)
     assert {call["collective"] for call in calls} == set(test_matrix.COLLECTIVES)
-    assert all(counts["expected"] > 0 for counts in run_group(bed, calls, path="auto"))
+    group = group_of(bed, calls, path="auto")
+    told = run_all(bed, len(bed.hosts), [group], 300)
+    test_matrix.expect_right(told, group["group"], "network", calls)
+    assert all(lines[group["group"]]["datagrams"]["expected"] > 0 for lines in told)
     bed.wait_clean()
 
 
-@pytest.mark.in_turn(3)
-@pytest.mark.parametrize("topology, options", [
-    ("two-stars", ()), (harness.ROOT / "tests" / "e2e" / "two-spines.yaml", ()), ("fat-tree-4", ("--hosts-per-edge", "1"))],
-                         ids=["two-stars", "two-spines", "fat-tree-4"])
-def test_right_in_other_networks(beds, topology, options):
+def test_beside_a_reducescatter_of_another_group(bed):
+    """The one by the hosts, the other through the switches, by the same ranks at once."""
+    group = bed.new_group()
+    ranks = [bed.start(host, AT_ONCE, "--group", group, "--rank", rank, "--size", len(bed.hosts), "--all-gather", "multicast", "--mode", 2,
+                       "--bytes", 600_000, "--calls", 3) for rank, host in enumerate(bed.hosts)]
+    harness.assert_all_right(ranks)
+    print("\n" + ranks[0].output)
+    bed.wait_clean()
+
+
+def on_the_links(bed, algorithm):
+    """The bytes that each host sends and receives in AllGathers."""
+    before = [link_bytes(bed, host) for host in bed.hosts]
+    ranks = bed.loops("--path", "hosts", "--algorithm", algorithm, "--all-gather", "--counts", LARGE, "--iterations", 3)
+    harness.assert_all_right(ranks)
+    return [link_bytes(bed, host) - then for host, then in zip(bed.hosts, before)]
+
+
+def link_bytes(bed, host):
+    """Sent and received by the host's port since it is there."""
+    shown = net.run(["nsenter", f"--net=/run/netns/epic-{bed.name}-{host}", "--", "cat", "/proc/net/dev"])
+    columns = next(line for line in shown.splitlines() if "vec0:" in line).split(":")[1].split()
+    return int(columns[0]) + int(columns[8])
+
+
+def test_every_byte_passes_a_link_once(bed):
+    """A host sends its part once and receives the others'; around the ring it sends all but one, as it receives."""
+    multicast, ring = on_the_links(bed, "multicast"), on_the_links(bed, "ring")
+    ratios = [own / others for own, others in zip(multicast, ring)]
+    ranks = len(bed.hosts)
+    print(f"\nbytes of a host's link, multicast {multicast}, ring {ring}: {[f'{ratio:.3f}' for ratio in ratios]}")
+    assert ratios == pytest.approx([ranks / (2 * (ranks - 1))] * ranks, rel=0.03), (multicast, ring)
+
+
+@pytest.mark.in_turn(len(NETWORKS))
+@pytest.mark.parametrize("topology, options, sizes", [*NETWORKS.values(), pytest.param("two-stars", (), SIZES, marks=pytest.mark.slow)],
+                         ids=[*NETWORKS, "two-stars, sizes"])
+def test_right_in_other_networks(beds, topology, options, sizes):
     """Over several spines datagrams may take another way than what the hosts send each other, and be read for that."""
     bed = beds.get(str(topology), "--hosts", "softnic", *options)
-    calls = copies(len(bed.hosts))
-    several = topology != "two-stars"
-    for counts in run_group(bed, calls, len(bed.hosts), may_read=several):
-        assert counts["came"] + counts["read"] == counts["expected"] > 0, counts
+    groups = [group_of(bed, copies(size), size=size) for size in sizes]
+    told = run_all(bed, max(sizes), groups, 300)
+    for size, group in zip(sizes, groups):
+        may_read = topology in SEVERAL_SPINES or size > len(bed.hosts)
+        test_matrix.expect_right(told, group["group"], "hosts", group["calls"], size, may_read)
+        for lines in told[:size]:
+            counts = lines[group["group"]]["datagrams"]
+            assert counts["came"] + counts["read"] == counts["expected"] > 0, counts
     bed.wait_clean()
 
 

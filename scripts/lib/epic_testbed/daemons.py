@@ -26,10 +26,15 @@ def start_all(bed, options):
         ports = [argument for port in switch["ports"] for argument in ("--port", port)]
         start(f"{name}.engine", name, "incengine",
               ["--name", name, "--address", switch["address"], "--mac", switch["mac"]] + ports +
-              ["--sram", options["sram"], "--forwarding", "static", "--control", control] +
+              ["--sram", options["sram"], "--control", control] + _forwarding(options["engine_args"]) +
               [a.replace("{name}", name) for a in options["engine_args"]])
         start(f"{name}.agent", name, "incagent",
               ["--name", name, "--engine", control, "--manager", MANAGER, "--listen", f"{switch_mgmt(index)}:7401"])
+
+
+def _forwarding(engine_args):
+    """Static, unless the options of `up` say otherwise: an engine takes the word once."""
+    return [] if any(argument.startswith("--forwarding") for argument in engine_args) else ["--forwarding", "static"]
 
 
 def names(bed):
