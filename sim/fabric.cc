@@ -1,5 +1,7 @@
 #include "sim/fabric.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 
 #include "base/check.h"
@@ -71,6 +73,21 @@ engine::ForwardingTable TableOf(const manager::Topology& topology, int s,
   return table;
 }
 
+// The same network, in which the flooding tree begins at another switch: it grows from the first one.
+manager::Topology GrownFrom(const manager::Topology& topology, int tree) {
+  const auto has_no_hosts = [&](manager::NodeId s) {
+    return std::ranges::none_of(topology.nodes[s].hops,
+                                [&](const manager::Hop& hop) { return topology.nodes[hop.peer].is_host; });
+  };
+  std::vector<manager::NodeId> tops;
+  std::ranges::copy_if(topology.switches, std::back_inserter(tops), has_no_hosts);
+  manager::Topology grown = topology;
+  if (tops.empty()) return grown;
+  const manager::NodeId first = tops[static_cast<size_t>(tree) % tops.size()];
+  std::rotate(grown.switches.begin(), std::ranges::find(grown.switches, first), grown.switches.end());
+  return grown;
+}
+
 // What a switch sends on.
 class Leaving final : public engine::FrameSink {
  public:
@@ -109,12 +126,15 @@ std::span<const PortId> Fabric::Route(Nanos now, int s, PortId ingress, const ro
   return out_;
 }
 
-void Fabric::SetGroupPorts(Ipv4 address, const std::vector<int>& hosts) {
-  manager::MulticastMembers& group = groups_.emplace_back();
-  group.mac = manager::MulticastMac(address);
+void Fabric::SetGroupPorts(Ipv4 address, const std::vector<int>& hosts, int tree) {
+  manager::MulticastMembers group{.mac = manager::MulticastMac(address), .hosts = {}};
   for (const int host : hosts) group.hosts.push_back(static_cast<manager::NodeId>(host));
-  manager::FloodTree(topology_, tables_).SetGroupPorts(groups_, &tables_);
+  const manager::Topology rooted = GrownFrom(topology_, tree);
+  std::vector<manager::Forwarding> tables = manager::ComputeForwarding(rooted);
+  manager::FloodTree(rooted, tables).SetGroupPorts({group}, &tables);
   for (size_t s = 0; s < switches_.size(); ++s) {
+    tables_[s].group_ports.erase(group.mac);
+    tables_[s].group_ports.merge(tables[s].group_ports);
     const auto number = static_cast<int>(s);
     EPIC_CHECK(switches_[s].forwarding().SetTable(TableOf(topology_, number, tables_[s])).ok());
   }

@@ -29,8 +29,10 @@ class Fabric {
   std::span<const PortId> Route(Nanos now, int s, PortId ingress, const roce::Packet& packet);
 
   // What is sent to a multicast group from now on leaves by the ports that the manager gives it: of the
-  // flooding tree those between these nodes, its members' hosts.
-  void SetGroupPorts(Ipv4 address, const std::vector<int>& hosts);
+  // flooding tree those between these nodes, its members' hosts. Or, with another number than 0, of a tree
+  // that grows from another switch without hosts: number t from the one that is t-th of these, and again from
+  // the first behind the last. That the manager does not do.
+  void SetGroupPorts(Ipv4 address, const std::vector<int>& hosts, int tree = 0);
 
   // The nodes that a packet crosses by the tables, both ends included.
   std::vector<int> Path(int from, int to) const;
@@ -41,7 +43,6 @@ class Fabric {
  private:
   manager::Topology topology_;
   std::vector<manager::Forwarding> tables_;
-  std::vector<manager::MulticastMembers> groups_;  // that have ports of their own
   std::vector<engine::Switch> switches_;
   std::vector<PortId> out_;
 };

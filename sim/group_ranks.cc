@@ -14,7 +14,9 @@ namespace {
 constexpr uint32_t kFirstAddress = 0xefc00000;              // 239.192.0.0
 constexpr uint32_t kAddresses = roce::kMaxMulticastGroups;  // of each group
 constexpr uint32_t kFirstQkey = 0x10000;
-constexpr uint8_t kReads = 16;  // that a connection may have under way, each way
+// That a connection may have under way, each way, and that its NIC may answer again: no more than the path's
+// empty Reads see to, as in the library.
+constexpr uint8_t kReads = kFetchReads;
 
 int PeerAt(int connection) { return static_cast<int>(RankAt(static_cast<uint32_t>(connection))); }
 int BackFrom(int rank, int connection) {

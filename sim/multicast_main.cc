@@ -1,5 +1,5 @@
-// epic-multicast: Broadcasts and AllGathers in virtual time, by multicast, around the ring of hosts or by the
-// network. Prints one JSON object; scripts/reproduce runs it.
+// epic-multicast: Broadcasts and AllGathers in virtual time, by multicast, around the ring of hosts, down a
+// tree of them or by the network. Prints one JSON object; scripts/reproduce runs it.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -16,6 +16,8 @@ constexpr const char* kName = "epic-multicast";
 
 // Nothing if there is no such way; else it is in the configuration.
 bool SetWay(const std::string& way, epic::sim::MulticastRunConfig* config) {
+  config->tree = epic::sim::HostTreeNamed(way);
+  if (config->tree) return true;
   if (way == "multicast" || way == "ring") {
     config->algorithm = way == "ring" ? epic::Algorithm::kRing : epic::Algorithm::kMulticast;
     return true;
@@ -45,7 +47,15 @@ int main(int argc, char** argv) {
       .ShowDefault();
   line.Add("--spines", &config.spines, "above all leaves").From(1, 64, "switches").ShowDefault();
   line.Add("--collective", &collective, "allgather or broadcast").ShowDefault();
-  line.Add("--way", &way, "multicast, ring, or by the network: " + epic::ModeChoice()).ShowDefault();
+  line.Add("--way", &way,
+           "multicast, ring; a Broadcast down a tree of hosts: binomial, 4-nomial, binary-heap; or by the "
+           "network: " +
+               epic::ModeChoice())
+      .ShowDefault();
+  line.Add("--segment", &config.segment_bytes,
+           "of a message down a tree, which is passed on when it has come")
+      .From(1, 1 << 30, "bytes")
+      .ShowDefault();
   line.Add("--bytes", &config.bytes, "of each part").ShowDefault();
   line.Add("--calls", &config.calls, "one behind the other").From(1, 100'000, "calls").ShowDefault();
   line.Add("--path-mtu", &config.path_mtu, "payload of a packet, bytes").ShowDefault();
@@ -53,6 +63,11 @@ int main(int argc, char** argv) {
       .From(2, 65536, "receives")
       .ShowDefault();
   line.Add("--tokens", &config.tokens, "of a call").From(1, 4, "tokens").ShowDefault();
+  line.Add("--addresses", &config.addresses, "a block of each part goes to each, over a spine of its own")
+      .From(1, 16, "addresses")
+      .ShowDefault();
+  line.AddFlag("--agree-by-switches", &config.agrees_by_switches,
+               "and not by messages from host to host: that all have made the call");
   line.Add("--link-delay-ns", &config.link_delay_ns, "of a link")
       .From(0, 1'000'000, "nanoseconds")
       .ShowDefault();
@@ -73,6 +88,10 @@ int main(int argc, char** argv) {
     fmt::print(stderr,
                "{}: no such collective, way, part, or staging for the tokens; more leaves than hosts\n",
                kName);
+    return 2;
+  }
+  if (config.tree && (!is_broadcast || config.calls != 1)) {
+    fmt::print(stderr, "{}: down a tree of hosts goes one Broadcast\n", kName);
     return 2;
   }
   config.collective = is_broadcast ? epic::Collective::kBroadcast : epic::Collective::kAllGather;

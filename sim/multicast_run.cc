@@ -1,6 +1,7 @@
 #include "sim/multicast_run.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
@@ -44,10 +45,13 @@ WorldConfig WorldOf(const MulticastRunConfig& config) {
 
 std::optional<HostsWay> WayOf(const MulticastRunConfig& config) {
   if (config.mode) return std::nullopt;
-  return HostsWay{.path = {.algorithm = config.algorithm,
-                           .agrees_by_exchange = true,
-                           .staging_chunks = config.staging_chunks,
-                           .tokens = config.tokens}};
+  HostsWay way{.path = {.algorithm = config.algorithm,
+                        .agrees_by_exchange = !config.agrees_by_switches,
+                        .staging_chunks = config.staging_chunks,
+                        .tokens = config.tokens,
+                        .addresses = config.addresses}};
+  if (config.agrees_by_switches) way.abilities = {};  // they serve nothing else
+  return way;
 }
 
 // The first one is short.
@@ -120,10 +124,34 @@ void AddCounts(const GroupRanks& ranks, int size, int sign, MulticastRun* result
   }
 }
 
+// Ranks are asked one after the other: all of them at each event would take longer than the event.
+bool RunUntilAll(World& world, int ranks, const std::function<bool(int rank)>& ended) {
+  const auto all = [&, next = 0]() mutable {
+    while (next < ranks && ended(next)) ++next;
+    return next == ranks;
+  };
+  return world.RunUntil(all, kForEver);
+}
+
+MulticastRun RunTree(const MulticastRunConfig& config) {
+  EPIC_CHECK(config.collective == Collective::kBroadcast && config.calls == 1);
+  World world(WorldOf(config), 1);
+  const int group = world.AddGroup({.rank_host = FirstGroupOf(WorldOf(config)).rank_host});
+  MulticastRun result;
+  LinkCounts counts(config, world, &result);
+  world.SetFaultRule([&](const LinkPacket& p) { return counts.OnSent(p); });
+  counts.Begin();
+  TreeBroadcast call(world, group, *config.tree, config.bytes, config.segment_bytes);
+  result.right = RunUntilAll(world, config.hosts, [&](int r) { return call.Has(r); }) && call.IsRight();
+  result.time = world.clock();
+  return result;
+}
+
 }  // namespace
 
 MulticastRun RunMulticast(const MulticastRunConfig& config) {
   EPIC_CHECK(config.collective == Collective::kAllGather || config.collective == Collective::kBroadcast);
+  if (config.tree) return RunTree(config);
   World world(WorldOf(config), 1);
   Choices choices(1);
   const int group = world.AddGroup(
@@ -139,12 +167,8 @@ MulticastRun RunMulticast(const MulticastRunConfig& config) {
     CollectiveCall call = CallOf(config, number);
     counts.CallBegins();
     for (int r = 0; r < config.hosts; ++r) ranks.Start(r, call);
-    // Ranks are asked one after the other: all of them at each event would take longer than the event.
-    const auto ended = [&, next = 0]() mutable {
-      while (next < config.hosts && ranks.state(next, number) != CallState::kRunning) ++next;
-      return next == config.hosts;
-    };
-    result.right = world.RunUntil(ended, kForEver) && result.right;
+    const auto ended = [&](int r) { return ranks.state(r, number) != CallState::kRunning; };
+    result.right = RunUntilAll(world, config.hosts, ended) && result.right;
     counts.CallEnds();
     for (int r = 0; r < config.hosts; ++r) result.right = result.right && call.Wrong(r) == 0;
   };

@@ -1,5 +1,6 @@
-// Calls of one group by multicast, around the ring of hosts or by the network, in virtual time: how long they
-// take, what passes the links, and what became of datagrams. With losses, and with a rank that is slow.
+// Calls of one group by multicast, around the ring of hosts, down a tree of them or by the network, in
+// virtual time: how long they take, what passes the links, and what became of datagrams. With losses, and
+// with a rank that is slow.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 
 #include "commlib/core/host_path.h"
 #include "sim/clock.h"
+#include "sim/tree_broadcast.h"
 #include "sim/world.h"
 
 namespace epic::sim {
@@ -20,11 +22,15 @@ struct MulticastRunConfig {
   Collective collective = Collective::kAllGather;  // or kBroadcast, of rank 0
   Algorithm algorithm = Algorithm::kMulticast;     // between the hosts
   std::optional<Mode> mode;                        // by the network in its place
+  std::optional<HostTree> tree;                    // down it in its place: one Broadcast
+  uint64_t segment_bytes = 1 << 30;                // of that
   uint64_t bytes = 64 << 10;                       // of each part
   int calls = 1;                                   // measured, one behind the other without a pause
   uint32_t path_mtu = 4096;
   uint32_t staging_chunks = 512;
   uint32_t tokens = 2;
+  uint32_t addresses = 1;           // a block of each part to each, over the tree of a spine of its own
+  bool agrees_by_switches = false;  // else the hosts agree by messages to each other
   Nanos link_delay_ns = 500;
   int64_t bits_per_second = 56'000'000'000;
   uint8_t timeout = 8;  // of reliable connections: 4.096 us * 2^8 is a millisecond
@@ -53,7 +59,8 @@ struct MulticastRun {
   int64_t read = 0;
 };
 
-// A short call goes before those that are measured, and makes the hosts' connections.
+// A short call goes before those that are measured, and makes the hosts' connections; those down a tree are
+// there.
 MulticastRun RunMulticast(const MulticastRunConfig& config);
 
 }  // namespace epic::sim

@@ -30,6 +30,37 @@ TEST(MulticastRunTest, APartTakesEachLinkOnce) {
   ExpectBytes(ring.links, 7 * (4 * 2 + 4 * 4), config, 0.06);
 }
 
+// Each edge of the tree takes two links below a leaf, four between leaves. What segments there are is all
+// one.
+TEST(MulticastRunTest, ATreeTakesTheLinksOfItsEdges) {
+  MulticastRunConfig config{.hosts = 8, .leaves = 4, .spines = 2, .collective = Collective::kBroadcast};
+  for (const uint64_t segment : {1 << 20, 16 << 10}) {
+    config.segment_bytes = segment;
+    config.tree = HostTree::kBinaryHeap;
+    const MulticastRun heap = RunMulticast(config);
+    ASSERT_TRUE(heap.right);
+    ExpectBytes(heap.links, 2 + 6 * 4, config, 0.03);
+    config.tree = HostTree::kFourNomial;
+    const MulticastRun nomial = RunMulticast(config);
+    ASSERT_TRUE(nomial.right);
+    ExpectBytes(nomial.links, 2 * 2 + 5 * 4, config, 0.03);
+  }
+}
+
+// Where the switches make the ranks agree there is no exchange: of 64 ranks, six rounds of messages over two
+// links or four; one there and back.
+TEST(MulticastRunTest, AgreeingByTheSwitchesIsSooner) {
+  MulticastRunConfig config{.hosts = 64, .leaves = 4, .spines = 2, .bytes = 4096, .staging_chunks = 2048};
+  const MulticastRun by_hosts = RunMulticast(config);
+  config.agrees_by_switches = true;
+  const MulticastRun by_switches = RunMulticast(config);
+  ASSERT_TRUE(by_hosts.right && by_switches.right);
+  EXPECT_EQ(by_switches.came + by_switches.read, by_switches.expected);
+  EXPECT_GT(by_hosts.before, ToPicos(6 * 2 * config.link_delay_ns));
+  EXPECT_GT(by_switches.before, ToPicos(4 * config.link_delay_ns));
+  EXPECT_LT(by_switches.before, by_hosts.before / 2);
+}
+
 TEST(MulticastRunTest, LossesAreReadAndCounted) {
   for (const int burst : {1, 16}) {
     const MulticastRun run = RunMulticast(

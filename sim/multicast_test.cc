@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/seeds_testing.h"
@@ -243,6 +245,7 @@ TEST(MulticastTest, AllIsRightOverBadLinksAndSeveralSpines) {
           [&](const LinkPacket& p) { return faults.Next(p, run.world.now(), run.world.choices()); });
       run.calls = RandomCalls(n, 5, 20'000, choices);
       run.Start(choices.OneOf({0, 10, 1000}) * kMicrosecond, choices.OneOf({0, 3}), 100 * kMicrosecond);
+      if (choices.Below(2) == 0) run.world.GiveGroupPorts();
       run.RunToEnd();
       if (HasFailure()) return;
       for (int r = 0; r < n; ++r) {
@@ -254,6 +257,33 @@ TEST(MulticastTest, AllIsRightOverBadLinksAndSeveralSpines) {
   if (seeds.count < 4) return;
   EXPECT_GT(read, 0u);
   EXPECT_GT(again, 0u);
+}
+
+// Two leaves, three spines: of each part a block goes to each of three addresses, over a spine of its own.
+TEST(MulticastTest, EachAddressTakesATreeOfItsOwn) {
+  constexpr int kChunks = 12;
+  const Place place{"spine-2-3-2", LeafSpine(2, 3, 2), {0, 1, 2, 3}};
+  HostsWay way{.path = PathOf(256, 512, 1)};
+  way.path.addresses = 3;
+  OneGroup run(place, ConfigOf(place, kGigabit), way, 1);
+  run.world.GiveGroupPorts();
+  std::map<std::pair<int, uint32_t>, int> by_spine;  // and address: datagrams
+  run.world.SetSendWatch([&](const LinkPacket& p, Fate) {
+    const Ip to = p.packet->dst_ip;
+    if (to.is_multicast() && p.to < run.world.switches() && p.from < run.world.switches() && p.from != 1 &&
+        p.from != 2)
+      ++by_spine[{p.from, Raw(to.v4()) & 0xf}];
+  });
+  run.calls.emplace_back(
+      ControlHeader{
+          .collective = Collective::kAllGather, .type = DataType::kByte, .count = kChunks * 256, .parts = 4},
+      4, 0);
+  for (int r = 0; r < 4; ++r) run.StartAll(r);
+  run.RunToEnd();
+  // Each spine sends what comes from one leaf to the other one.
+  const std::map<std::pair<int, uint32_t>, int> third = {
+      {{0, 0}, 4 * kChunks / 3}, {{3, 1}, 4 * kChunks / 3}, {{4, 2}, 4 * kChunks / 3}};
+  EXPECT_EQ(by_spine, third);
 }
 
 }  // namespace

@@ -113,7 +113,7 @@ void World::Transmit(int node, PortId port, const roce::Packet& packet, uint16_t
 
 int World::GroupOf(const roce::Packet& packet) const {
   if (!packet.dst_ip.is_multicast()) return group_of_block_[BlockOf(packet.bth.dest_qp)];
-  return members_.at(packet.dst_ip).front().first;
+  return members_.at(packet.dst_ip).ranks.front().first;
 }
 
 // Its packets are taken one after the other, as if each had come alone; a host's NIC answers when it has

@@ -139,8 +139,8 @@ class World {
   void ConnectPeers(int rank, int connection, int group = 0);
   // The rank, which has been given peers, sends and receives datagrams. Returns their queue pair's number.
   Qpn AddDatagrams(int rank, const DatagramConfig& config, int group = 0);
-  // Switches forward what is sent to the groups of all datagrams added so far by ports of the groups' own.
-  // Else they flood it.
+  // Switches forward what is sent to the groups of all datagrams added so far by ports of the groups' own, a
+  // rank's k-th address by tree k (Fabric::SetGroupPorts). Else they flood it.
   void GiveGroupPorts();
   Peers& peers(int rank, int group = 0) { return *Of(group).peers[static_cast<size_t>(rank)].peers; }
   // Switches forward what is not for themselves, from now on or the first AddPeers.
@@ -236,6 +236,10 @@ class World {
     std::vector<RankPeers> peers;
     uint32_t peer_qpns = 0;  // given out
   };
+  struct Members {
+    int number = 0;                          // of the address, among those of a rank
+    std::vector<std::pair<int, int>> ranks;  // group and rank
+  };
   struct Edge {
     int child_switch = -1;  // or
     int rank = -1;
@@ -292,7 +296,7 @@ class World {
   std::vector<Nic> nics_;            // by host
   std::unique_ptr<Fabric> fabric_;
   std::map<Qpn, std::pair<int, int>> rank_of_peer_qpn_;               // group and rank
-  std::map<Ip, std::vector<std::pair<int, int>>> members_;            // of multicast groups: the same
+  std::map<Ip, Members> members_;                                     // by the address of a multicast group
   std::vector<Nanos> down_until_;                                     // by node: standing still, or gone
   std::map<std::pair<int, engine::TimerId>, Nanos> switch_deadline_;  // by node
   ArrivalWatch arrival_watch_;

@@ -118,9 +118,11 @@ Qpn World::AddDatagrams(int rank, const DatagramConfig& config, int group) {
   EPIC_CHECK(qp.Modify(roce::QpState::kInit, config.qkey) == roce::ModifyResult::kOk);
   EPIC_CHECK(qp.Modify(roce::QpState::kRtr) == roce::ModifyResult::kOk);
   EPIC_CHECK(qp.Modify(roce::QpState::kRts, {}, FirstPsn()) == roce::ModifyResult::kOk);
-  for (const Ip& address : config.addresses) {
-    EPIC_CHECK(qp.Attach(address));
-    members_[address].emplace_back(group, rank);
+  for (size_t k = 0; k < config.addresses.size(); ++k) {
+    EPIC_CHECK(qp.Attach(config.addresses[k]));
+    Members& members = members_[config.addresses[k]];
+    members.number = static_cast<int>(k);
+    members.ranks.emplace_back(group, rank);
   }
   peers(rank, group).AddDatagrams(std::move(qp));
   return qpn;
@@ -129,8 +131,8 @@ Qpn World::AddDatagrams(int rank, const DatagramConfig& config, int group) {
 void World::GiveGroupPorts() {
   for (const auto& [address, members] : members_) {
     std::vector<int> nodes;
-    for (const auto& [group, rank] : members) nodes.push_back(node_of_host(HostOf(rank, group)));
-    fabric_->SetGroupPorts(address.v4(), nodes);
+    for (const auto& [group, rank] : members.ranks) nodes.push_back(node_of_host(HostOf(rank, group)));
+    fabric_->SetGroupPorts(address.v4(), nodes, members.number);
   }
 }
 
@@ -156,7 +158,7 @@ void World::TakeAtHost(int host_number, const roce::Packet& packet) {
 // The NIC has a copy for each member before any of them does something. Where no member is the packet has
 // been flooded.
 void World::TakeMulticast(int host_number, const roce::Packet& packet) {
-  std::vector<std::pair<int, int>> here = members_.at(packet.dst_ip);
+  std::vector<std::pair<int, int>> here = members_.at(packet.dst_ip).ranks;
   std::erase_if(here, [&](const auto& member) { return HostOf(member.second, member.first) != host_number; });
   for (const auto& [group, rank] : here) peers(rank, group).OnMulticast(packet);
   for (const auto& [group, rank] : here) RunPeers(group, rank);
