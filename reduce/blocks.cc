@@ -121,8 +121,9 @@ size_t CheckedBlocks(size_t accumulator, size_t bytes) {
 // How many elements of the type there are; aborts unless so many bytes of blocks are for them.
 size_t CheckedElements(DataType type, size_t bytes, size_t in_blocks) {
   EPIC_CHECK(type == DataType::kFloat32 || type == DataType::kFloat16 || type == DataType::kBFloat16);
-  const size_t elements = bytes / ElementBytes(type);
-  EPIC_CHECK(bytes % ElementBytes(type) == 0 && in_blocks == BlocksOf(elements) * kBlockBytes);
+  const size_t element_bytes = type == DataType::kFloat32 ? 4 : 2;
+  const size_t elements = bytes / element_bytes;
+  EPIC_CHECK(bytes % element_bytes == 0 && in_blocks == BlocksOf(elements) * kBlockBytes);
   return elements;
 }
 

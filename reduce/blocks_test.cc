@@ -298,7 +298,7 @@ TEST(BlocksDeathTest, RefusesWhatDoesNotFit) {
   EXPECT_DEATH(StoreBlocks(acc, std::span(blocks).first(127)), "kBlockBytes");
   EXPECT_DEATH(CombineBlocks(std::span(blocks).first(65), blocks.data(), blocks.data()), "kBlockBytes");
   EXPECT_DEATH(QuantiseBlocks(DataType::kFloat32, std::span(blocks).first(64), data), "BlocksOf");
-  EXPECT_DEATH(QuantiseBlocks(DataType::kFloat32, blocks, std::span(data).first(250)), "ElementBytes");
+  EXPECT_DEATH(QuantiseBlocks(DataType::kFloat32, blocks, std::span(data).first(250)), "element_bytes");
   EXPECT_DEATH(DequantiseBlocks(DataType::kInt32, data, blocks), "kFloat32");
   EXPECT_DEATH(DequantiseBlocks(DataType::kFloat16, std::span(data).first(124), blocks), "BlocksOf");
 }
