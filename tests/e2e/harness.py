@@ -149,11 +149,15 @@ class Bed:
     def release(self, ranks):
         """Lets ranks that were started with --hold leave their group."""
         for rank in ranks:
-            pid = json.loads(rank.wait_for('"pid"'))["pid"]
-            if self._bed.host(rank.node)["kind"] == "rxe":
-                self.run(rank.node, "kill", "-USR1", pid)
-            else:  # a process of this machine
-                os.kill(pid, signal.SIGUSR1)
+            self.signal(rank, signal.SIGUSR1)
+
+    def signal(self, rank, signum):
+        """Sends it to the process of a program that has told its number, as loop_rank does."""
+        pid = json.loads(rank.wait_for('"pid"'))["pid"]
+        if self._bed.host(rank.node)["kind"] == "rxe":
+            self.run(rank.node, "kill", f"-{int(signum)}", pid)
+        else:  # a process of this machine
+            os.kill(pid, signum)
 
     def loops_until_told(self, *options):
         """As loops, that go on until end_loops; all ranks have joined."""

@@ -82,7 +82,7 @@ def test_beside_a_reducescatter_of_another_group(bed):
     """The one by the hosts, the other through the switches, by the same ranks at once."""
     group = bed.new_group()
     ranks = [bed.start(host, AT_ONCE, "--group", group, "--rank", rank, "--size", len(bed.hosts), "--all-gather", "multicast", "--mode", 2,
-                       "--bytes", 600_000, "--calls", 3) for rank, host in enumerate(bed.hosts)]
+                       "--bytes", 300_000, "--calls", 2) for rank, host in enumerate(bed.hosts)]
     harness.assert_all_right(ranks)
     print("\n" + ranks[0].output)
     bed.wait_clean()
@@ -91,7 +91,7 @@ def test_beside_a_reducescatter_of_another_group(bed):
 def on_the_links(bed, algorithm):
     """The bytes that each host sends and receives in AllGathers."""
     before = [link_bytes(bed, host) for host in bed.hosts]
-    ranks = bed.loops("--path", "hosts", "--algorithm", algorithm, "--all-gather", "--counts", LARGE, "--iterations", 3)
+    ranks = bed.loops("--path", "hosts", "--algorithm", algorithm, "--all-gather", "--counts", LARGE // 2, "--iterations", 2)
     harness.assert_all_right(ranks)
     return [link_bytes(bed, host) - then for host, then in zip(bed.hosts, before)]
 

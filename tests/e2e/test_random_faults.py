@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+import epic_ranks
 import harness
 import test_matrix
 from test_matrix import MISMATCHES, MODES, RANKS, WAYS, expect_mismatch, mismatched, random_calls
@@ -13,6 +14,7 @@ from test_matrix import MISMATCHES, MODES, RANKS, WAYS, expect_mismatch, mismatc
 SPECS = {"rxe": ("tree-3-2", "--hosts", "rxe", "--mtu", "1024", "--wire"),
          "super-frames": ("tree-3-2", "--hosts", "softnic", "--mtu", "1024", "--wire", "--super-frames")}
 MIXED = "multicast beside switches"
+LEFT = ("sum", "min", "max")
 RATES = {"drop_ppm": 10000, "duplicate_ppm": 10000, "reorder_ppm": 10000, "depth": 16, "corrupt_ppm": 1000}
 
 
@@ -62,6 +64,43 @@ def test_random_calls_over_bad_links(beds, links, way, seed, calls):
     assert set(count["faults"]) == {name.removesuffix("_ppm") for name in rates if name != "depth"}, count
     struck = {entry["super_frame"] for entry in bed.wire.faults()}
     assert struck == ({False, True} if links == "super-frames" else {False})
+
+
+def ways_of(calls):
+    """How calls go in a group of MIXED whose switches reduce by LEFT alone: copies by multicast; what the switches lack by the exchange
+    of messages, or the ring if it does not fit into one; large ReduceScatters by the ring; all else through the switches."""
+    ways = set()
+    for call in calls:
+        by_hosts = call["collective"] in test_matrix.REDUCTIONS and call["op"] not in (*LEFT, "avg")
+        large, small = call["count"] > 5000 and call["type"] in ("double", "int64", "uint64"), call["count"] < 600
+        if call["collective"] in test_matrix.COPIES:
+            ways.add("multicast")
+        elif by_hosts and (large or small):
+            ways.add("ring" if large else "doubling")
+        elif call["collective"] == "allreduce" and not by_hosts:
+            ways.add("network")
+    return ways
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bad", [False, True], ids=["good links", "bad links"])
+@pytest.mark.parametrize("links", SPECS)
+def test_random_calls_of_every_way_in_one_group(beds, links, bad):
+    """Where nothing is lost, no chunk is read."""
+    bed = beds.get(*SPECS[links], "--engine-arg=--operations=" + ",".join(LEFT))
+    calls = random_calls(3, 1000)
+    assert ways_of(calls) == {"network", "ring", "doubling", "multicast"}
+    if bad:
+        bed.wire.random_faults(3, **rates_of(links, MIXED))
+    group = bed.new_group()
+    told = run_groups(bed, [{"group": group, **asked_for(MIXED), "outstanding": 6, "calls": calls}], 1060)
+    for lines in told:
+        assert (lines[group]["calls"], lines[group]["path"]) == (1000, "network"), lines
+    counts = [lines[group]["datagrams"] for lines in told]
+    print(f"\n{counts}\n{bed.wire.count()['frames']} frames, {bed.wire.count()['faults']}")
+    assert all(rank["came"] + rank["read"] == rank["expected"] > 0 for rank in counts), counts
+    assert (sum(rank["read"] for rank in counts) > 0) == bad, counts
+    assert all(epic_ranks.aggregated_packets(bed.name, switch) > 0 for switch in bed.switches)
 
 
 @pytest.mark.in_turn(2)

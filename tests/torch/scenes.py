@@ -2,6 +2,7 @@
 
 import sys
 
+import at_once_scenes
 import collectives_scenes
 import end_scenes
 import layout_scenes
@@ -11,7 +12,8 @@ import training_scenes
 
 
 def main():
-    scenes = {**vars(collectives_scenes), **vars(training_scenes), **vars(end_scenes), **vars(path_scenes), **vars(layout_scenes)}
+    scenes = {**vars(collectives_scenes), **vars(training_scenes), **vars(end_scenes), **vars(path_scenes), **vars(layout_scenes),
+              **vars(at_once_scenes)}
     scenes["scene_" + sys.argv[1]](*sys.argv[2:])
     print("all right", flush=True)
 

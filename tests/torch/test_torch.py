@@ -31,7 +31,7 @@ def test_long_reduce_scatters_go_around_the_ring_of_hosts(bed, ranks, path):
     bed.wait_clean()
 
 
-@pytest.mark.parametrize("scene", ["paths", "through_gloo", "tensors", "own_deadline", "asynchronous", "callbacks", "groups", "layouts"])
+@pytest.mark.parametrize("scene", ["paths", "through_gloo", "tensors", "own_deadline", "asynchronous", "callbacks", "groups", "layouts", "at_once"])
 def test_scene(bed, ranks, scene):
     ranks(scene).assert_right()
     bed.wait_clean()
