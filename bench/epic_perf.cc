@@ -212,7 +212,9 @@ Error Runner::Combine(Measured* measured) {
 PathTaken Runner::PathOf(const Job& job) const {
   if (job.kind == Kind::kBarrier) return group_.Path();
   if (job.kind == Kind::kReduceScatter) return group_.PathOfReduceScatter(job.count, job.type, job.op);
-  return Reduces(job.kind) ? group_.PathOf(job.type, job.op) : group_.PathOf(job.type);
+  if (job.kind == Kind::kBroadcast) return group_.PathOfBroadcast(job.count, job.type);
+  if (job.kind == Kind::kAllGather) return group_.PathOfAllGather(job.count, job.type);
+  return group_.PathOf(job.type, job.op);
 }
 
 Error Runner::RunJob(const Job& job, const Series& series, Row* row) {

@@ -91,6 +91,14 @@ PathTaken Communicator::PathOfReduceScatter(size_t recvcount, Datatype type, Red
                      {.collective = Collective::kReduceScatter, .count = recvcount, .type = type, .op = op})
                : PathTaken{};
 }
+PathTaken Communicator::PathOfBroadcast(size_t count, Datatype type) const {
+  return impl_ ? impl_->PathOf({.collective = Collective::kBroadcast, .count = count, .type = type})
+               : PathTaken{};
+}
+PathTaken Communicator::PathOfAllGather(size_t sendcount, Datatype type) const {
+  return impl_ ? impl_->PathOf({.collective = Collective::kAllGather, .count = sendcount, .type = type})
+               : PathTaken{};
+}
 Sharing Communicator::Shared() const { return impl_ ? impl_->Shared() : Sharing{}; }
 DatagramCounts Communicator::Datagrams() const { return impl_ ? impl_->CountDatagrams() : DatagramCounts{}; }
 Quantisation Communicator::Quantised() const { return impl_ ? impl_->Quantised() : Quantisation{}; }

@@ -32,7 +32,8 @@ struct GroupAbilities {
   // What they lack may go between the hosts; else why not, if that is known.
   bool hosts_reach = false;
   std::string why_not_hosts;
-  // Broadcast and AllGather go between the hosts, as datagrams (docs/PROTOCOL-MULTICAST.md).
+  // The group has datagrams (docs/PROTOCOL-MULTICAST.md); if it goes through switches, Broadcast and
+  // AllGather go between the hosts, as such.
   bool multicast = false;
   // What FP32 is multiplied by to be summed as INT32 (docs/PROTOCOL.md, section 8); 0: it is not.
   float scale = 0;

@@ -102,6 +102,9 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   Error Open();
   Error Connect(const JoinedInfo& joined);
   Error ConnectToSwitch(const JoinedInfo& joined);
+  // Makes the queue pair for datagrams, if this rank asks for the algorithm multicast or would take it.
+  // Errors of who asks: those of DatagramQp::Create.
+  Error OfferDatagrams(JoinInfo* join);
   // kUnsupported if this rank asks for the algorithm multicast, and the group has none.
   Error TakeMulticast(const JoinedInfo& joined);
   // The group goes by the hosts; comm_hosts.cc.
@@ -135,6 +138,9 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   // Once.
   void TellOfSaturation();
 
+  // Of a group by the hosts with the algorithm auto, behind the reason for its path: from how many bytes on
+  // which calls go by multicast, or why they do not; empty where they never would. comm_hosts.cc.
+  std::string MulticastInWords() const;
   // The hosts' connections, which a group with switches makes when it first needs them. comm_hosts.cc.
   Error EnsureHosts();
   // Of a call between the hosts: whether its slices can be counted. comm_hosts.cc.
@@ -233,6 +239,7 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   std::unique_ptr<verbs::QueuePair> qp_;        // to the switch; null by the hosts' path
   std::unique_ptr<HostLinks> hosts_;            // null until calls go between the hosts
   std::optional<Datagrams> datagrams_;          // until they are of hosts_
+  std::string no_multicast_;                    // why there are none
   std::unique_ptr<Session> session_;
   // By number, from the first that has not ended on; null where one behind that has.
   std::deque<std::shared_ptr<Call>> open_;

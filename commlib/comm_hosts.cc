@@ -14,6 +14,7 @@
 #include "commlib/messages.h"
 #include "commlib/progress.h"
 #include "protocol/bounds.h"
+#include "protocol/collectives.h"
 #include "protocol/flow.h"
 #include "reduce/reduce.h"
 
@@ -54,8 +55,23 @@ Error Comm::ConnectByHosts(const JoinedInfo& joined) {
   }
   // Who asked for it knows.
   const bool tells = options_.rank == 0 && options_.path != PathChoice::kHosts;
-  Log(tells ? LogLevel::kWarn : LogLevel::kInfo, "group {}: hosts: {}", options_.group, path_.reason);
+  Log(tells ? LogLevel::kWarn : LogLevel::kInfo, "group {}: hosts: {}{}", options_.group, path_.reason,
+      MulticastInWords());
   return {};
+}
+
+std::string Comm::MulticastInWords() const {
+  if (path_.path != PathChoice::kHosts || options_.algorithm != HostAlgorithm::kAuto) return {};
+  std::string calls;
+  for (const Collective collective : {Collective::kBroadcast, Collective::kAllGather}) {
+    const MulticastBytes bytes = BytesByMulticast(collective, static_cast<uint32_t>(options_.size));
+    if (!bytes.Have(bytes.least)) continue;
+    calls += fmt::format("{}{}s of {} to {} KiB", calls.empty() ? "" : ", ", NameOf(collective),
+                         bytes.least / 1024, bytes.most / 1024);
+  }
+  if (calls.empty()) return {};
+  return abilities_.multicast ? fmt::format("; {} go by multicast, which is shorter", calls)
+                              : fmt::format("; {} do not go by multicast: {}", calls, no_multicast_);
 }
 
 Error Comm::EnsureHosts() {
@@ -68,7 +84,7 @@ Error Comm::EnsureHosts() {
   config.algorithm = ToCore(options_.algorithm);
   config.agrees_by_exchange = path_.path == PathChoice::kHosts;
   if (config.algorithm == Algorithm::kMulticast && !abilities_.multicast) config.algorithm = Algorithm::kAuto;
-  if (config.algorithm == Algorithm::kMulticast) {
+  if (abilities_.multicast) {
     config.chunk_bytes = connect_.path_mtu;
     config.receive_bytes = device_->max_path_mtu();
   }
@@ -187,8 +203,14 @@ Sharing Comm::Shared() {
 }
 
 PathTaken Comm::PathOf(const CallArguments& call) const {
-  if (path_.path != PathChoice::kNetwork) return path_;
   ControlHeader header;
+  if (path_.path != PathChoice::kNetwork) {
+    PathTaken taken = path_;
+    const MulticastBytes bytes = BytesByMulticast(call.collective, static_cast<uint32_t>(options_.size));
+    if (MakeHeader(call, options_.size, &header).ok() && bytes.Have(CallBytes(header)))
+      taken.reason += MulticastInWords();
+    return taken;
+  }
   Error error = MakeHeader(call, options_.size, &header);
   if (error.ok()) error = ChooseWay(abilities_, &header);
   if (!error.ok()) return {.path = PathChoice::kDefault, .reason = error.message()};

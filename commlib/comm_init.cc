@@ -88,13 +88,7 @@ Error Comm::Open() {
                 .max_bytes = options_.max_bytes,
                 .types = options_.types,
                 .quantise = options_.quantise};
-  if (options_.algorithm == HostAlgorithm::kMulticast && options_.path != PathChoice::kNetwork) {
-    constexpr uint32_t kDepth = HostPathConfig{}.staging_chunks;
-    datagrams_.emplace();
-    if (Error e = verbs::DatagramQp::Create(device_, cq_, kDepth, kDepth, &datagrams_->qp); !e.ok()) return e;
-    join.datagram_qpn = datagrams_->qp->qpn();
-    join.datagram_reach = device_->datagram_reach();
-  }
+  if (Error e = OfferDatagrams(&join); !e.ok()) return e;
   Log(LogLevel::kInfo, "rank {} of {} joins group {} at {} with {}", options_.rank, options_.size,
       options_.group, options_.manager, device_->description());
   JoinedInfo joined;
@@ -111,6 +105,27 @@ Error Comm::Open() {
     session_->Finish();
     return e;
   }
+  return {};
+}
+
+Error Comm::OfferDatagrams(JoinInfo* join) {
+  if (options_.path == PathChoice::kNetwork) return {};
+  const bool asks = options_.algorithm == HostAlgorithm::kMulticast;
+  // Where it is never the shorter way nothing is paid for it.
+  join->datagrams_offered = options_.algorithm == HostAlgorithm::kAuto && MayChooseMulticast(join->size);
+  if (!asks && !join->datagrams_offered) return {};
+  join->datagram_reach = device_->datagram_reach();
+  if (!asks && join->datagram_reach == verbs::DatagramReach::kNone) return {};
+  constexpr uint32_t kDepth = HostPathConfig{}.staging_chunks;
+  datagrams_.emplace();
+  if (Error e = verbs::DatagramQp::Create(device_, cq_, kDepth, kDepth, &datagrams_->qp); !e.ok()) {
+    if (asks) return e;
+    Log(LogLevel::kInfo, "group {}: no multicast: {}", options_.group, e.message());
+    datagrams_.reset();
+    join->datagrams_offered = false;
+    return {};
+  }
+  join->datagram_qpn = datagrams_->qp->qpn();
   return {};
 }
 
@@ -149,11 +164,17 @@ Error Comm::Connect(const JoinedInfo& joined) {
 }
 
 Error Comm::TakeMulticast(const JoinedInfo& joined) {
+  const bool asks = options_.algorithm == HostAlgorithm::kMulticast;
+  if (!joined.multicast) no_multicast_ = joined.multicast_reason;
+  if (no_multicast_.empty()) no_multicast_ = "its manager is of an earlier version";
   if (!datagrams_) return {};
-  if (!joined.multicast) {
-    const std::string& why = joined.multicast_reason;
-    return {joined.multicast_error, fmt::format("group {} has no multicast (algorithm): {}", options_.group,
-                                                why.empty() ? "its manager is of an earlier version" : why)};
+  if (!joined.multicast && asks) {
+    return {joined.multicast_error,
+            fmt::format("group {} has no multicast (algorithm): {}", options_.group, no_multicast_)};
+  }
+  if (!joined.multicast || (!asks && joined.path != PathChoice::kHosts)) {
+    datagrams_.reset();
+    return {};
   }
   datagrams_->info = *joined.multicast;
   abilities_.multicast = true;
@@ -340,8 +361,8 @@ Error Comm::Register(void* base, size_t bytes, std::shared_ptr<Region>* region) 
   if (InChild()) return ForkedError();
   std::shared_ptr<verbs::Memory> memory;
   if (!alone_) {
-    const bool read = options_.algorithm == HostAlgorithm::kMulticast;
-    if (Error e = verbs::Memory::Register(device_, base, bytes, true, &memory, read); !e.ok()) return e;
+    if (Error e = verbs::Memory::Register(device_, base, bytes, true, &memory, abilities_.multicast); !e.ok())
+      return e;
   }
   auto result = std::make_shared<Region>(std::move(memory));
   const std::lock_guard lock(mutex_);

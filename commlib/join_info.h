@@ -33,10 +33,11 @@ struct JoinInfo {
   uint64_t max_bytes = 0;  // as in Options, like the types
   std::string types;
   float quantise = 0;
-  // Of a rank that asks for the algorithm multicast, else 0: its queue pair for datagrams, and whose datagrams
-  // its NIC gives it.
+  // Of a rank that asks for the algorithm multicast, or would take it, else 0: its queue pair for datagrams,
+  // and whose datagrams its NIC gives it.
   uint32_t datagram_qpn = 0;
   verbs::DatagramReach datagram_reach = verbs::DatagramReach::kNone;
+  bool datagrams_offered = false;  // it would take it, and does not ask
 };
 
 // As the first message of a session, with this process and its host.

@@ -23,12 +23,14 @@ TEST(SessionMulticastTest, ARankThatAsksSaysItsQueuePairAndHearsOfTheGroup) {
   JoinInfo info = kJoin;
   info.datagram_qpn = 18;
   info.datagram_reach = verbs::DatagramReach::kRemote;
+  info.datagrams_offered = true;
   std::unique_ptr<Session> session;
   JoinedInfo joined;
   const Error error = Session::Join(manager.address(), info, &session, &joined);
   ASSERT_TRUE(error.ok()) << error.message();
   EXPECT_EQ(join.datagram_qpn(), 18u);
   EXPECT_EQ(join.datagram_reach(), proto::DATAGRAM_REACH_REMOTE);
+  EXPECT_TRUE(join.datagrams_offered());
   ASSERT_TRUE(joined.multicast);
   EXPECT_EQ(joined.multicast->address, Ipv4{0xefc00001});
   EXPECT_EQ(joined.multicast->ends.size(), kJoin.size);
@@ -92,6 +94,7 @@ TEST(SessionMulticastTest, WhoDoesNotAskSaysNothing) {
   const proto::Join join = ToProto(kJoin).join();
   EXPECT_EQ(join.datagram_qpn(), 0u);
   EXPECT_EQ(join.datagram_reach(), proto::DATAGRAM_REACH_UNSPECIFIED);
+  EXPECT_FALSE(join.datagrams_offered());
 }
 
 TEST(SessionMulticastTest, AnEndOfTheFetchRingIsToldAsSuch) {

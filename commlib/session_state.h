@@ -59,7 +59,8 @@ struct JoinedInfo {
   // calls that travel there are not cut.
   uint64_t invocation_bytes = kMaxBytes;
   GroupAbilities abilities;  // of its switches
-  // If the network carries datagrams of this group, for which all ranks asked; else why not, or nothing.
+  // If the network carries datagrams of this group, for which all ranks asked, or which all would take; else
+  // why not, or nothing.
   std::optional<MulticastInfo> multicast;
   std::string multicast_reason;
   ErrorCode multicast_error = ErrorCode::kUnsupported;

@@ -69,6 +69,8 @@ struct EngineReport {
   bool by_hosts = true;  // calls of which the ranks only agree there may pass it, their data go by the hosts
   uint64_t arena_bytes = 0;  // of its memory; 0: it does not say
   bool blocks = true;        // of which several groups may own a part (docs/PROTOCOL-BLOCKS.md)
+  bool group_ports =
+      true;  // it sends frames to a multicast group by the ports that it is told, else it floods
   std::vector<RefusedReport> refused;
 };
 

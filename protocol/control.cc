@@ -99,17 +99,22 @@ ControlField FirstDifference(const ControlHeader& a, const ControlHeader& b) {
   constexpr uint32_t kFollow =
       kSlicesLeft | kInlinedFlag | kByHostsFlag | kAlgorithmFlags | kRequestFlag | kGrantedFlag;
   const uint32_t flags = a.flags ^ b.flags;
+  const bool same_algorithm = (flags & kAlgorithmFlags) == 0;
+  // One goes by multicast, the other by none that was told: as their sizes may have it.
+  const bool by_size = (flags & kAlgorithmFlags) == kMulticastFlags &&
+                       ((a.flags & kAlgorithmFlags) == 0 || (b.flags & kAlgorithmFlags) == 0);
   if (a.invocation != b.invocation) return ControlField::kInvocation;
   if (a.collective != b.collective) return ControlField::kCollective;
   // Of a call by the network there is no algorithm; by type, operation or count the other one goes another
   // way.
-  if (IsByHosts(a) == IsByHosts(b) && (flags & kAlgorithmFlags) != 0) return ControlField::kAlgorithm;
+  if (IsByHosts(a) == IsByHosts(b) && !same_algorithm && !by_size) return ControlField::kAlgorithm;
   if (a.type != b.type) return ControlField::kType;
   if (a.op != b.op) return ControlField::kOp;
   if ((flags & ~kFollow) != 0) return ControlField::kFlags;
   if (a.root != b.root) return ControlField::kRoot;
   if (a.parts != b.parts) return ControlField::kParts;
   if (a.count != b.count || (flags & kSlicesLeft) != 0) return ControlField::kCount;
+  if (IsByHosts(a) == IsByHosts(b) && !same_algorithm) return ControlField::kAlgorithm;
   constexpr uint32_t kWays = kInlinedFlag | kByHostsFlag | kRequestFlag | kGrantedFlag;
   const bool same_way = (flags & kWays) == 0 && a.turn == b.turn;
   return same_way ? ControlField::kNone : ControlField::kFlags;

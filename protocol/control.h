@@ -22,8 +22,10 @@ inline constexpr uint32_t kInlinedFlag = 2;
 inline constexpr uint32_t kByHostsFlag = 4;
 
 // In ControlHeader::flags, of calls whose data go between the hosts (docs/PROTOCOL.md, section 11): which
-// algorithm a rank was told to use.
+// algorithm a rank was told to use; 0 if none. kMulticastFlags also of a call that goes so by its size,
+// though nothing was told.
 inline constexpr uint32_t kAlgorithmFlags = 0x30;
+inline constexpr uint32_t kMulticastFlags = 0x30;
 
 // In ControlHeader::flags, of a group whose memory in switches has several owners (docs/PROTOCOL-BLOCKS.md):
 // the control packet asks for that memory, for the call whose slices follow it as invocations of their own.

@@ -137,6 +137,20 @@ TEST(ControlTest, NamesTheAlgorithmApartFromOtherFlags) {
   EXPECT_EQ(FirstDifference(here, there), ControlField::kFlags);
 }
 
+// Without being told calls go by multicast from a length on: that is looked at behind the length.
+TEST(ControlTest, ACallThatGoesByMulticastForItsLengthDiffersInThatFirst) {
+  ControlHeader large = Sample(), small = Sample();
+  large.flags |= kMulticastFlags;
+  EXPECT_EQ(FirstDifference(small, large), ControlField::kAlgorithm) << "by a table of another version";
+  EXPECT_EQ(FirstDifference(large, small), ControlField::kAlgorithm);
+  small.count = 1;
+  EXPECT_EQ(FirstDifference(small, large), ControlField::kCount);
+  small.type = DataType::kFloat64;
+  EXPECT_EQ(FirstDifference(large, small), ControlField::kType);
+  small.flags |= 0x20;
+  EXPECT_EQ(FirstDifference(large, small), ControlField::kAlgorithm) << "the ring, which was told";
+}
+
 // A call by the network has no algorithm: it differs in what sends the other one between the hosts.
 TEST(ControlTest, ACallByTheNetworkDiffersFromOneByTheHostsInWhatSendsItThere) {
   ControlHeader network = Sample(), hosts = Sample();

@@ -81,5 +81,47 @@ class MarkdownTest(unittest.TestCase):
         self.assertIn("**The machine was not quiet**: up to 50 %", text)
 
 
+class MulticastTest(unittest.TestCase):
+    SIZES = [4 << 10, 64 << 10, 1 << 20, 16 << 20]
+    ROWS = (4, {"broadcast": (64 << 10, 8 << 20), "allgather": (64 << 10, 2 << 20)})
+
+    def figures(self, ratios, spread=0.0):
+        """Figures of five rounds in which the others take so many times multicast's time at each size; of the ring at 4 KB ten times
+        that, since a call of this size goes by doubling."""
+        figures = rounds.Figures()
+        for number in range(5):
+            by_load = 1 + spread * (number - 2)
+            for collective in algorithms.COPIES:
+                figures.add("star-4", collective, algorithms.MULTICAST, number, dict.fromkeys(self.SIZES, 100))
+                beside = {size: 100 * ratio * by_load for size, ratio in zip(self.SIZES, ratios)}
+                figures.add("star-4", collective, algorithms.DOUBLING, number, {self.SIZES[0]: beside[self.SIZES[0]]})
+                figures.add("star-4", collective, algorithms.RING, number, {**beside, self.SIZES[0]: 10 * beside[self.SIZES[0]]})
+        return figures
+
+    def window(self, ratios, spread=0.0):
+        return algorithms.Window.of(self.figures(ratios, spread), "star-4", "allgather", self.SIZES)
+
+    def test_the_librarys_table_is_read(self):
+        ranks, rows = algorithms.read_multicast(algorithms.TABLE.read_text(encoding="utf-8"))
+        self.assertGreater(ranks, 2)
+        for least, most in rows.values():
+            self.assertTrue(algorithms.MOST < least < most)
+        with self.assertRaisesRegex(ValueError, "has rows by multicast of nothing, not of broadcast, allgather"):
+            algorithms.read_multicast("Row{Collective::kBroadcast, 1, 2}")
+
+    def test_it_must_be_as_fast_as_what_a_call_goes_by_without_it(self):
+        for ratios, least, most in (((0.5, 0.9, 1, 2), 1 << 20, 16 << 20), ((0.9, 2, 1, 0.9), 64 << 10, 1 << 20),
+                                    ((2, 2, 2, 2), 4 << 10, 16 << 20), ((2, 0.9, 2, 2), 1 << 20, 16 << 20), ((0.9,) * 4, None, None)):
+            self.assertEqual(self.window(ratios), algorithms.Window(least, most))
+        self.assertTrue(self.window((0.5, 0.9, 1.2, 2), spread=0.3).unclear)
+
+    def test_a_row_has_the_times_and_what_follows_from_them(self):
+        run = {**RUN, "sizes": self.SIZES}
+        lines = algorithms.copies_markdown(self.figures((0.5, 0.9, 1.5, 2)), run, self.ROWS).splitlines()
+        self.assertIn("| allgather | 50 µs / 500 µs / 100 µs | 90 µs / 100 µs | 150 µs / 100 µs | 200 µs / 100 µs | 1 MB to 16 MB | 64 KB to 2 MB |", lines)
+        few = algorithms.copies_markdown(self.figures((0.5, 0.9, 0.9, 2)), run, (5, self.ROWS[1])).splitlines()
+        self.assertTrue(next(line for line in few if line.startswith("| broadcast ")).endswith("| 16 MB | – |"), few)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -57,8 +57,7 @@ uint64_t GroupCalls::MostElementsByHosts(const ControlHeader& header) const {
 bool GroupCalls::NeedsBuffersByHosts(const ControlHeader& header) const {
   if (CallBytes(header) == 0) return false;
   const ControlHeader slice = HeaderOfSlice(header, MostElementsByHosts(header), 0);
-  return !IsInlinedByHosts(slice, hosts_config_.world_size, hosts_config_.algorithm,
-                           hosts_config_.inline_bytes);
+  return !IsInlinedByHosts(slice, hosts_config_.world_size, AlgorithmOf(header), hosts_config_.inline_bytes);
 }
 
 CallNumber GroupCalls::Make(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way,
@@ -113,7 +112,7 @@ void GroupCalls::BeginByHosts(CallNumber number) {
   }
   Call& call = At(number);
   // The ranks agree on it, whoever makes them.
-  call.header.flags |= AlgorithmFlags(hosts_config_.algorithm);
+  call.header.flags |= AlgorithmFlags(AlgorithmOf(call.header));
   Cut(&call, hosts_->MostBytes(AsHostsHave(call.header)));
   for (uint32_t slice = 0; slice < call.slices; ++slice) {
     const uint64_t offset = OffsetOf(call, slice);
@@ -121,6 +120,7 @@ void GroupCalls::BeginByHosts(CallNumber number) {
                                   .send = epic::At(call.send, offset),
                                   .recv = epic::At(call.recv, offset),
                                   .part_stride = StrideOf(call),
+                                  .call_bytes = CallBytes(call.header),
                                   .readable = ReadableOf(call, offset)});
     hosts_calls_.push_back(number);
     if (IsByHosts(call.header))

@@ -109,7 +109,7 @@ class GroupCalls {
   bool NeedsBuffersByHosts(const ControlHeader& header) const;
   // And whether other ranks' NICs may read them.
   bool NeedsReads(const ControlHeader& header) const {
-    return hosts_ && IsByMulticast(header, hosts_config_.algorithm);
+    return hosts_ && IsByMulticast(header, AlgorithmOf(header));
   }
 
   // Makes a call. Its header's invocation is filled in; with kByHostsFlag it goes between the hosts. `way` is
@@ -219,6 +219,11 @@ class GroupCalls {
     Kind kind = Kind::kData;
   };
 
+  // Of a whole call between the hosts.
+  Algorithm AlgorithmOf(const ControlHeader& header) const {
+    return ChooseAlgorithm(header.collective, CallBytes(header), hosts_config_.world_size,
+                           hosts_config_.algorithm, hosts_config_.chunk_bytes > 0);
+  }
   Call& At(CallNumber call) { return calls_[static_cast<size_t>(call) & (calls_.size() - 1)]; }
   const Call& At(CallNumber call) const { return calls_[static_cast<size_t>(call) & (calls_.size() - 1)]; }
   uint64_t MostByNetwork(const ControlHeader& header) const;

@@ -25,6 +25,21 @@ constexpr std::array kMostInlined = {
     Row{Collective::kAllGather, 32704, 32704},      // no byte twice
 };
 
+// Bytes, of all parts together, with which a call goes by multicast where the group has it. By
+// bench/algorithms --multicast (bench/results/ring-or-multicast.md): with 2 and 4 ranks the ring is as short
+// or shorter. What a datagram's copy from its receive costs is more than what the ring sends twice, for long
+// calls with 8 ranks too. An AllGather of more than the staging ring of 512 receives also waits for tokens.
+struct MulticastRow {
+  Collective collective;
+  uint64_t least;
+  uint64_t most;
+};
+constexpr std::array kByMulticast = {
+    MulticastRow{Collective::kBroadcast, 65536, 8388608},
+    MulticastRow{Collective::kAllGather, 65536, 2097152},
+};
+constexpr uint32_t kLeastMulticastRanks = 8;
+
 // What passes a link while a step around the ring is on its way and does not send: 20 us at 10 Gbit/s, 2 us
 // at 100 Gbit/s.
 constexpr uint64_t kStepBytes = 24 << 10;
@@ -44,6 +59,20 @@ bool IsInlinedByHosts(const ControlHeader& header, uint32_t world_size, Algorith
   if (IsByMulticast(header, algorithm)) return false;
   const auto* const row = std::ranges::find(kMostInlined, header.collective, &Row::collective);
   return row != kMostInlined.end() && bytes <= (world_size <= 8 ? row->few : row->many);
+}
+
+MulticastBytes BytesByMulticast(Collective collective, uint32_t world_size) {
+  const auto* const row = std::ranges::find(kByMulticast, collective, &MulticastRow::collective);
+  if (row == kByMulticast.end() || world_size < kLeastMulticastRanks) return {};
+  return {.least = row->least, .most = row->most};
+}
+
+bool MayChooseMulticast(uint32_t world_size) { return world_size >= kLeastMulticastRanks; }
+
+Algorithm ChooseAlgorithm(Collective collective, uint64_t call_bytes, uint32_t world_size, Algorithm told,
+                          bool has_datagrams) {
+  if (told != Algorithm::kAuto || !has_datagrams) return told;
+  return BytesByMulticast(collective, world_size).Have(call_bytes) ? Algorithm::kMulticast : told;
 }
 
 bool IsByMulticast(const ControlHeader& header, Algorithm algorithm) {

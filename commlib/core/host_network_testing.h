@@ -45,7 +45,7 @@ class HostNetwork {
       HostPathConfig own = config;
       own.rank = r;
       if (!algorithms.empty()) own.algorithm = algorithms[r];
-      if (own.algorithm != Algorithm::kMulticast) own.chunk_bytes = 0;
+      if (!algorithms.empty() && own.algorithm != Algorithm::kMulticast) own.chunk_bytes = 0;
       ranks_.push_back({.path = HostPath(own)});
     }
   }

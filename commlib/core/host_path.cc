@@ -24,7 +24,9 @@ HostPath::HostPath(const HostPathConfig& config)
   const uint64_t least = kMostElementBytes * config.world_size;
   EPIC_CHECK(config.rank < config.world_size && config.message_bytes >= kMostElementBytes);
   EPIC_CHECK(config.staging_bytes >= least && config.inline_bytes >= least);
-  EPIC_CHECK((config.algorithm == Algorithm::kMulticast) == (config.chunk_bytes > 0));
+  EPIC_CHECK(config.chunk_bytes > 0
+                 ? config.algorithm == Algorithm::kMulticast || config.algorithm == Algorithm::kAuto
+                 : config.algorithm != Algorithm::kMulticast);
   memory_.resize(exchange_.memory_bytes() + config.staging_bytes + multicast_.memory_bytes());
   const std::vector<uint32_t> cube = CubePeersOf(config.rank, config.world_size);
   for (const uint32_t peer : PeersOf(config.rank, config.world_size)) {
@@ -70,8 +72,12 @@ size_t HostPath::IndexOf(uint32_t peer) const {
 }
 
 uint64_t HostPath::MostBytes(const ControlHeader& header) const {
-  if (IsByMulticast(header, config_.algorithm)) return MostMulticastBytes(MulticastConfig(), header);
-  if (config_.algorithm != Algorithm::kDoubling) return MostRingBytes(RingConfig(), header);
+  return MostBytesBy(AlgorithmOf(header.collective, CallBytes(header)), header);
+}
+
+uint64_t HostPath::MostBytesBy(Algorithm algorithm, const ControlHeader& header) const {
+  if (IsByMulticast(header, algorithm)) return MostMulticastBytes(MulticastConfig(), header);
+  if (algorithm != Algorithm::kDoubling) return MostRingBytes(RingConfig(), header);
   if (header.type == DataType::kNone) return kMaxBytes;
   const uint64_t elements = uint64_t{ElementBytes(header.type)} * std::max(header.parts, 1u);
   return config_.inline_bytes / elements * elements;
@@ -82,12 +88,14 @@ OpId HostPath::Post(const Call& call) {
   ControlHeader header = call.header;
   EPIC_CHECK(WrongField(header, n) == ControlField::kNone);
   EPIC_CHECK(!Reduces(header.collective) || CanReduce(header.op, header.type));
-  EPIC_CHECK(CallBytes(header) <= MostBytes(header));
+  const uint64_t call_bytes = call.call_bytes != 0 ? call.call_bytes : CallBytes(header);
+  const Algorithm algorithm = AlgorithmOf(header.collective, call_bytes);
+  EPIC_CHECK(CallBytes(header) <= MostBytesBy(algorithm, header));
   const OpId op = first_op_ + static_cast<OpId>(calls_.size());
   header.invocation = static_cast<uint64_t>(op);
   header.flags &= ~(kInlinedFlag | kAlgorithmFlags);
-  header.flags |= AlgorithmFlags(config_.algorithm);
-  if (IsInlinedByHosts(header, n, config_.algorithm, config_.inline_bytes)) header.flags |= kInlinedFlag;
+  header.flags |= AlgorithmFlags(algorithm);
+  if (IsInlinedByHosts(header, n, algorithm, config_.inline_bytes)) header.flags |= kInlinedFlag;
   calls_.push_back(call);
   calls_.back().header = header;
   Advance();

@@ -38,7 +38,8 @@ struct HostPathConfig {
   // and inline_bytes. All three are the same on all ranks.
   uint64_t staging_bytes = 4 * 1024 * 1024;
   uint64_t inline_bytes = kMaxInlineBytes;  // most data by doubling
-  // Of kMulticast, the same on all ranks: the path MTU, and as of HostMulticastConfig.
+  // Of a group with datagrams, by kMulticast or kAuto, the same on all ranks: the path MTU, and as of
+  // HostMulticastConfig. 0: there are none.
   uint32_t chunk_bytes = 0;
   uint32_t receive_bytes = 0;
   uint32_t staging_chunks = 512;
@@ -84,8 +85,8 @@ class HostPath {
   // Messages and staging: where the NIC reads and writes beside the callers' buffers. Does not move.
   std::span<uint8_t> memory() { return memory_; }
 
-  // Most data of an invocation, all parts together, a multiple of what one element of each part takes: longer
-  // calls are made in slices. The same on every rank, for calls in place too.
+  // Most data of an invocation of this call, all parts together, a multiple of what one element of each part
+  // takes: longer calls are made in slices. The same on every rank, for calls in place too.
   uint64_t MostBytes(const ControlHeader& header) const;
 
   // Starts a call; see RankCalls::Post, and CopyOwnPart, which is the caller's to do, with the stride.
@@ -171,7 +172,15 @@ class HostPath {
   HostRingConfig RingConfig() const;
   size_t IndexOf(uint32_t peer) const;
   Connection& To(uint32_t peer) { return connections_[IndexOf(peer)]; }
-  bool IsMulticast(const Call& call) const { return IsByMulticast(call.header, config_.algorithm); }
+  Algorithm AlgorithmOf(Collective collective, uint64_t call_bytes) const {
+    return ChooseAlgorithm(collective, call_bytes, config_.world_size, config_.algorithm,
+                           config_.chunk_bytes > 0);
+  }
+  uint64_t MostBytesBy(Algorithm algorithm, const ControlHeader& header) const;
+  // Of one that has been posted, which has its algorithm.
+  bool IsMulticast(const Call& call) const {
+    return IsByMulticast(call.header, AlgorithmIn(call.header.flags));
+  }
   bool IsRing(const Call& call) const {
     return !IsInlined(call.header) && CallBytes(call.header) > 0 && !IsMulticast(call);
   }

@@ -58,7 +58,14 @@ std::string GroupPortLines(const proto::ForwardingTable& table) {
 }
 
 std::string MulticastOutcome(const proto::ExplainReply& reply) {
-  if (reply.multicast()) return "multicast: if all ranks ask for it, and their NICs receive it\n";
+  if (reply.multicast_unasked()) {
+    return "multicast: where it is shorter, and if all ranks ask for it; their NICs have to receive it\n";
+  }
+  if (reply.multicast()) {
+    const std::string& why = reply.multicast_unasked_reason();
+    return fmt::format("multicast: if all ranks ask for it, and their NICs receive it{}\n",
+                       why.empty() ? "" : "; only then, since " + why);
+  }
   return reply.multicast_reason().empty() ? ""
                                           : fmt::format("multicast: none: {}\n", reply.multicast_reason());
 }

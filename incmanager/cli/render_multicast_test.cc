@@ -67,6 +67,16 @@ TEST(RenderMulticast, AnExplanationSaysWhetherThereCouldBeOne) {
   reply.set_multicast(true);
   EXPECT_THAT(RenderExplanation(reply),
               HasSubstr("\nmulticast: if all ranks ask for it, and their NICs receive it\nhosts: "));
+  reply.set_multicast_unasked_reason("leaf1 floods");
+  EXPECT_THAT(RenderExplanation(reply), HasSubstr("\nmulticast: if all ranks ask for it, and their NICs "
+                                                  "receive it; only then, since leaf1 floods\n"));
+  reply.set_multicast_unasked_reason("");
+  reply.set_multicast_unasked(true);
+  EXPECT_THAT(
+      RenderExplanation(reply),
+      HasSubstr(
+          "\nmulticast: where it is shorter, and if all ranks ask for it; their NICs have to receive it\n"));
+  reply.set_multicast_unasked(false);
   reply.set_multicast(false);
   reply.set_multicast_reason("a router is between h0 and h2");
   EXPECT_THAT(RenderExplanation(reply),

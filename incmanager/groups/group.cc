@@ -49,6 +49,12 @@ Abilities NeedsOf(const GroupSpec& spec) {
 
 bool IsNarrow(const GroupSpec& spec) { return spec.needs.HasTypes() && spec.needs == spec.needs.Narrow(); }
 
+bool AsksForMulticast(const Group& group) {
+  return std::ranges::any_of(group.members, [](const auto& member) {
+    return member.second.join.datagram_qpn != 0 && !member.second.join.datagrams_offered;
+  });
+}
+
 std::vector<NodeId> HostsOf(const Group& group) {
   std::vector<NodeId> hosts;
   for (const auto& [rank, member] : group.members) hosts.push_back(member.host);

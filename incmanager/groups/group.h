@@ -148,7 +148,7 @@ struct Group {
   bool hosts_reach = false;
   bool hosts_connect = false;               // its footprint has the ways between its hosts
   std::optional<MulticastGroup> multicast;  // of its ranks, until its contexts are removed
-  Failure no_multicast;                     // why it has none, if some rank asks for it
+  Failure no_multicast;                     // why it has none, if some rank asks for it or would take it
   // Of a group that goes by the hosts since a switch refused its context: what was asked of the switches, and
   // those that have not removed it yet.
   GroupPlan refused;
@@ -163,6 +163,9 @@ struct Group {
   std::set<NodeId> removing;
   bool removal_started = false;
 };
+
+// Whether some rank that has joined asks for multicast; those that would only take it do not.
+bool AsksForMulticast(const Group& group);
 
 // The host of each rank that has joined, by rank; ranks may share one.
 std::vector<NodeId> HostsOf(const Group& group);

@@ -17,10 +17,12 @@ constexpr uint32_t kQkeyBits = 0x3fffffff;
 
 }  // namespace
 
-// If some rank asks for it; once it is decided which path the group takes.
+// If some rank asks for it, or would take it between the hosts; once it is decided which path the group
+// takes.
 void GroupLife::GiveMulticast(Nanos now, Group* group) {
-  const auto asks = [](const auto& member) { return member.second.join.datagram_qpn != 0; };
-  if (std::ranges::none_of(group->members, asks)) return;
+  const auto takes = [](const auto& member) { return member.second.join.datagrams_offered; };
+  const bool is_asked = AsksForMulticast(*group);
+  if (!is_asked && (group->path_taken != Path::kHosts || std::ranges::none_of(group->members, takes))) return;
   group->no_multicast = placer_.RefusesMulticast(*group);
   const auto address = group->no_multicast.ok() ? addresses_.Take(now) : std::nullopt;
   if (!address) {
@@ -31,8 +33,10 @@ void GroupLife::GiveMulticast(Nanos now, Group* group) {
                       addresses_.range()->ToString(), MulticastPool::kQuarantine / kSecond),
           -1, ""};
     }
-    return world_->Note(
-        fmt::format("group {}: no multicast: {}", group->spec.name, group->no_multicast.message));
+    if (is_asked) {
+      world_->Note(fmt::format("group {}: no multicast: {}", group->spec.name, group->no_multicast.message));
+    }
+    return;
   }
   MulticastGroup multicast{.address = *address,
                            .qkey = static_cast<uint32_t>(random_() & kQkeyBits),

@@ -31,6 +31,8 @@ struct MulticastWorld : GroupWorldFixture {
       join.datagram_reach = reach;
       if (rank == deaf) join.datagram_reach = DatagramReach::kNobodys;
       join.super_frames = super_frames;
+      join.datagrams_offered = offered;
+      if (asker == rank) join.datagrams_offered = false;
       groups()->OnJoin(now, first + rank, join);
     }
     AnswerInstalls();
@@ -58,6 +60,8 @@ struct MulticastWorld : GroupWorldFixture {
   DatagramReach reach = DatagramReach::kRemote;
   std::optional<uint32_t> silent, deaf;  // ranks
   bool super_frames = false;
+  bool offered = false;           // the ranks do not ask for it, and would take it
+  std::optional<uint32_t> asker;  // but for this one
 };
 
 TEST(GroupMulticast, EachRankIsToldTheGroupThatAllAskFor) {
@@ -129,6 +133,82 @@ TEST(GroupMulticast, WhoAsksInVainIsToldWhy) {
   shared.reach = DatagramReach::kAll;
   shared.JoinOn({"h0", "h1", "h1"});
   EXPECT_TRUE(shared.Told().multicast) << "its NICs do";
+}
+
+// What they send through switches is never shorter so, and then nothing is taken for it.
+TEST(GroupMulticast, RanksThatWouldTakeItGetItBetweenTheHostsAlone) {
+  for (const Path path : {Path::kHosts, Path::kAuto, Path::kNetwork}) {
+    MulticastWorld w;
+    w.path = path;
+    w.offered = true;
+    w.JoinOn({"h0", "h3", "h1"});
+    ASSERT_EQ(w.Phase(), "running");
+    EXPECT_EQ(w.Told().multicast.has_value(), path == Path::kHosts);
+    EXPECT_TRUE(w.Told().no_multicast.ok());
+    EXPECT_EQ(w.groups()->Multicasts().size(), path == Path::kHosts ? 1u : 0u);
+    EXPECT_EQ(w.groups()->multicast_changes(), path == Path::kHosts ? 1u : 0u);
+  }
+}
+
+TEST(GroupMulticast, OfRanksThatWouldTakeItEachReasonAgainstItCounts) {
+  const auto refused = [](const auto& change) {
+    MulticastWorld w;
+    w.path = Path::kHosts;
+    w.offered = true;
+    change(&w);
+    const Failure failure = w.Refused({"h0", "h1", "h2"});
+    EXPECT_EQ(w.Phase(), "running") << "that ends nothing";
+    EXPECT_THAT(w.world.notes, ::testing::Not(::testing::Contains(HasSubstr("no multicast"))))
+        << "nobody asked";
+    return failure.message;
+  };
+  EXPECT_EQ(refused([](auto* w) { w->deaf = 2; }), "the NIC of rank 2 on h2 receives no multicast");
+  EXPECT_EQ(refused([](auto* w) { w->silent = 1; }), "the NIC of rank 1 on h1 receives no multicast")
+      << "one that receives none makes no queue pair for it";
+  MulticastWorld shared;
+  shared.path = Path::kHosts;
+  shared.offered = true;
+  shared.reach = DatagramReach::kAll;
+  EXPECT_EQ(shared.Refused({"h0", "h1", "h1"}).message,
+            "ranks 1 and 2 are both on h1, and get each other's datagrams by another way than its link");
+  const auto change_report = [](MulticastWorld* w, const std::string& name, const auto& change) {
+    EngineReport report = w->Report(w->Id(name));
+    report.version = "0.0.9";
+    change(&report);
+    EPIC_CHECK(w->switches.Register(w->now, name, "agent", report).ok());
+    w->switches.OnForwardingSet(w->Id(name), true);
+  };
+  EXPECT_EQ(refused([&](auto* w) {
+              change_report(w, "root", [](EngineReport* report) { report->group_ports = false; });
+            }),
+            "root (version 0.0.9) does not know of the ports of groups, and floods what is sent to one");
+  EXPECT_EQ(refused([&](auto* w) {
+              change_report(w, "leaf2", [](EngineReport* report) {
+                report->ports[0].neighbours = {{.kind = NeighbourKind::kBridge, .name = "office"}};
+              });
+            }),
+            "a bridge that is none of ours (office) is at leaf2:swp1");
+  MulticastWorld near;
+  near.path = Path::kHosts;
+  near.offered = true;
+  change_report(&near, "root", [](EngineReport* report) { report->group_ports = false; });
+  near.JoinOn({"h0", "h1"});
+  EXPECT_TRUE(near.Told().multicast) << "it is not between these";
+  MulticastWorld asks;
+  asks.path = Path::kHosts;
+  change_report(&asks, "root", [](EngineReport* report) { report->group_ports = false; });
+  asks.JoinOn({"h0", "h2"});
+  EXPECT_TRUE(asks.Told().multicast) << "who asks has it flooded";
+}
+
+TEST(GroupMulticast, WhoAsksGetsNoneIfAnotherOneWouldOnlyTakeIt) {
+  MulticastWorld w;
+  w.path = Path::kHosts;
+  w.offered = true;
+  w.asker = 0;
+  const Failure failure = w.Refused({"h0", "h1"});
+  EXPECT_EQ(failure.code, ErrorCode::kUnsupported);
+  EXPECT_EQ(failure.message, "rank 1 on h1 does not ask for it, or its library is an earlier one");
 }
 
 TEST(GroupMulticast, ItDoesNotPassARouter) {

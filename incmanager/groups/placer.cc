@@ -381,6 +381,7 @@ Placement Placer::Explain(const GroupSpec& spec) const {
   } else {
     out.path = Path::kHosts;
     out.no_multicast = WhyNoMulticastAmong(group);
+    if (out.no_multicast.empty()) out.flooded = WhyFlooded(group);
     out.path_reason = by_hosts ? "asked for by its operator" : refused.Brief();
   }
   return out;

@@ -62,6 +62,7 @@ struct Placement {
   Policy policy = Policy::kUnspecified;
   Failure failure;
   std::string no_multicast;  // why its ranks could have no multicast if they asked for it; empty: they could
+  std::string flooded;       // of kHosts: why they would have it only then; empty: also if they did not ask
 };
 
 // What a Placer reads from.
@@ -106,6 +107,8 @@ class Placer {
 
   // Why a group that has taken a path, and of whose ranks some ask for it, can have no multicast: what a NIC
   // does not receive, who does not ask, or what is between the hosts. kUnsupported naming rank or hosts.
+  // Where none asks, and some would take it: the same, or two ranks on a host, or a switch that does not know
+  // of group ports.
   Failure RefusesMulticast(const Group& group) const;
   // Whether its hosts, each of one rank, and all links by which they are sent multicast take super-frames.
   bool MulticastCarriesSuperFrames(const Group& group) const;
@@ -122,6 +125,9 @@ class Placer {
   bool LinkCarriesSuperFrames(LinkEnd link) const;
   // As RefusesMulticast, of the hosts alone; in words.
   std::string WhyNoMulticastAmong(const Group& group) const;
+  // Why the frames of its multicast group would not leave all switches between its hosts by its members'
+  // ports alone, or might not pass; empty if they would.
+  std::string WhyFlooded(const Group& group) const;
   std::vector<SwitchOffer> Offers(const GroupSpec& spec, const SwitchModes& modes) const;
   std::string LacksBlocks(NodeId node, Mode mode) const;
   Result<NetworkWay> WayByShortest(const Group& group, std::vector<SwitchOffer> offers,

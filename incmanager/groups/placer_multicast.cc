@@ -28,21 +28,55 @@ std::string Placer::WhyNoMulticastAmong(const Group& group) const {
                      from_.topology.nodes[obstacle->to].name, obstacle->why);
 }
 
+std::string Placer::WhyFlooded(const Group& group) const {
+  for (const LinkEnd link : FloodTree(from_.topology, from_.tables).LinksAmong(HostsOf(group))) {
+    for (const LinkEnd& end : {link, from_.topology.Across(link)}) {
+      if (!from_.topology.IsSwitch(end.node)) continue;
+      const EngineReport& engine = from_.switches.entry(end.node).engine;
+      const std::string& port = from_.topology.nodes[end.node].hops[end.hop].port;
+      if (!engine.group_ports) {
+        return fmt::format("{} does not know of the ports of groups, and floods what is sent to one",
+                           from_.switches.NameAndVersion(end.node));
+      }
+      const auto at = std::ranges::find(engine.ports, port, &PortState::name);
+      if (at == engine.ports.end()) continue;
+      const auto bridge = std::ranges::find(at->neighbours, NeighbourKind::kBridge, &Neighbour::kind);
+      if (bridge == at->neighbours.end()) continue;
+      return fmt::format("a bridge that is none of ours{} is at {}:{}",
+                         bridge->name.empty() ? "" : " (" + bridge->name + ")",
+                         from_.topology.nodes[end.node].name, port);
+    }
+  }
+  return {};
+}
+
 Failure Placer::RefusesMulticast(const Group& group) const {
   const auto on = [this](const Member& member) { return from_.topology.nodes[member.host].name; };
+  const bool is_asked = AsksForMulticast(group);
   std::map<NodeId, std::vector<const Member*>> by_host;
   for (const auto& [rank, member] : group.members) {
-    if (member.join.datagram_qpn == 0)
+    const JoinRequest& join = member.join;
+    const bool is_deaf = join.datagram_reach == DatagramReach::kNobodys;
+    // Who only would take it makes no queue pair for nothing.
+    if (join.datagrams_offered ? is_asked : join.datagram_qpn == 0)
       return NoMulticast(
           rank, fmt::format("rank {} on {} does not ask for it, or its library is an earlier one", rank,
                             on(member)));
-    if (member.join.datagram_reach == DatagramReach::kNobodys)
+    if (is_deaf || join.datagram_qpn == 0)
       return NoMulticast(rank,
                          fmt::format("the NIC of rank {} on {} receives no multicast", rank, on(member)));
     by_host[member.host].push_back(&member);
   }
   for (const auto& [host, members] : by_host) {
     if (members.size() == 1) continue;
+    if (!is_asked) {
+      // That is not what it was measured with.
+      return NoMulticast(
+          members[1]->join.rank,
+          fmt::format("ranks {} and {} are both on {}, and get each other's datagrams by another "
+                      "way than its link",
+                      members[0]->join.rank, members[1]->join.rank, on(*members[0])));
+    }
     for (const Member* const member : members) {
       if (member->join.datagram_reach == DatagramReach::kAll) continue;
       const Member* const other = members[member == members[0] ? 1 : 0];
@@ -53,6 +87,7 @@ Failure Placer::RefusesMulticast(const Group& group) const {
     }
   }
   std::string why = WhyNoMulticastAmong(group);
+  if (why.empty() && !is_asked) why = WhyFlooded(group);
   return why.empty() ? Failure{} : Failure{ErrorCode::kUnsupported, std::move(why), -1, ""};
 }
 

@@ -50,8 +50,9 @@ struct JoinRequest {
   Abilities needs;         // types alone
   float scale = 0;
   bool tells_calls = false;
-  uint32_t datagram_qpn = 0;  // 0: it does not ask for multicast
+  uint32_t datagram_qpn = 0;  // 0: it neither asks for multicast nor would take it
   DatagramReach datagram_reach = DatagramReach::kNobodys;
+  bool datagrams_offered = false;  // it would take it, and does not ask
   std::string wrong;
 };
 
@@ -97,7 +98,7 @@ struct JoinedReply {
   float scale = 0;                         // as in GroupSpec
   bool asks = false;                       // its memory in switches is in blocks: calls with data ask for it
   std::optional<MulticastGroup> multicast;
-  Failure no_multicast;  // why none, if some rank asks for it
+  Failure no_multicast;  // why none, if some rank asks for it or would take it
 };
 
 // One end of a tree edge as its switch sees it; see EndpointConfig in proto/switch.proto.

@@ -154,6 +154,7 @@ JoinRequest FromProto(const proto::Join& join) {
   out.tells_calls = join.tells_calls();
   out.datagram_qpn = join.datagram_qpn();
   out.datagram_reach = FromProto(join.datagram_reach());
+  out.datagrams_offered = join.datagrams_offered();
   AddNames("types", join.types(), AddTypes, &out.needs, &out.wrong);
   return out;
 }
@@ -349,6 +350,8 @@ proto::ExplainReply ToProto(const Topology& topology, const Placement& placement
   out.set_mode(static_cast<proto::Mode>(placement.mode));
   out.set_multicast(placement.failure.ok() && placement.no_multicast.empty());
   out.set_multicast_reason(placement.no_multicast);
+  out.set_multicast_unasked(out.multicast() && placement.path == Path::kHosts && placement.flooded.empty());
+  out.set_multicast_unasked_reason(placement.flooded);
   if (!placement.failure.ok()) *out.mutable_failure() = ToProto(placement.failure);
   return out;
 }

@@ -88,6 +88,7 @@ EngineReport FromProto(const proto::EngineInfo& info) {
   out.version = Shortened(info.version());
   out.by_hosts = !info.capability().operations().empty();
   out.blocks = info.capability().blocks();
+  out.group_ports = info.capability().group_ports();
   out.arena_bytes = std::min(info.capability().arena_bytes(), kMostArenaBytes);
   for (const proto::PortInfo& port : info.ports()) out.ports.push_back(FromProto(port));
   for (const proto::RefusedEndpoint& refused : info.refused()) {

@@ -18,15 +18,15 @@
 //   refused:WHAT         a call with an argument that is wrong, or where it may not be made
 //   registered:C         an AllReduce in memory that was registered for it
 //   path                 Path: "path" and "reason"
-//   path:TYPE[,OP]       PathOf
+//   path:TYPE[,OP]       PathOf; path:allgather,COUNT PathOfAllGather, of floats
 //   timeout:MS           SetTimeout
 //   option:MS            Options::timeout of later groups; 0: as EPIC_TIMEOUT says
 //   async, until-error   AsyncError; the same until it is one
 //   abort:WHY            Abort
 //   abort-later:WHY      Abort, by another thread, when SIGUSR2 comes
-//   destroy, drop, swap  Destroy; the object is replaced by a new one, or by a second one, whose group goes on
-//   move                 the object is moved, and the old one called
-//   pause                until SIGUSR1 comes
+//   destroy, drop, swap  Destroy; the object is replaced by a new one, or by a second one, whose group goes
+//   on move                 the object is moved, and the old one called pause                until SIGUSR1
+//   comes
 // After a colon, steps without an argument may have a word that tells them apart.
 #include <fmt/format.h>
 #include <signal.h>
@@ -280,15 +280,15 @@ class Rank {
   }
 
   Error PathOf(const std::string& argument, Json* line) {
-    constexpr const char* kNames[] = {"none", "auto", "network", "hosts"};
     const std::vector<std::string> words = Words(argument, {"", ""});
     PathTaken taken = comm_.Path();
-    if (!words[0].empty()) {
-      const Datatype type = ParseType(words[0]).value();
-      taken = words[1].empty() ? comm_.PathOf(type) : comm_.PathOf(type, ParseOp(words[1]).value());
+    if (words[0] == "allgather") {
+      taken = comm_.PathOfAllGather(std::stoull(words[1]), Datatype::kFloat32);
+    } else if (const auto type = ParseType(words[0])) {
+      taken = words[1].empty() ? comm_.PathOf(*type) : comm_.PathOf(*type, ParseOp(words[1]).value());
     }
-    (*line)["path"] = kNames[static_cast<int>(taken.path)];
-    (*line)["reason"] = taken.reason;
+    const char* const path = taken.path == PathChoice::kDefault ? "none" : PathName(taken.path);
+    line->update({{"path", path}, {"reason", taken.reason}});
     return {};
   }
 

@@ -1,5 +1,6 @@
 // Broadcast and AllGather by multicast: the host library on softnic in virtual time, with a manager in this process
 // (local_manager_testing.h). Also under ThreadSanitizer.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "commlib/core/host_algorithm.h"
 #include "tests/softnic/local_calls_testing.h"
 
 namespace epic {
@@ -16,6 +18,7 @@ namespace {
 using softnic::AllCollectives;
 using softnic::Group;
 using softnic::LocalWorld;
+using ::testing::HasSubstr;
 
 // Broadcast and AllGather as datagrams, the others as ever; of 200,000 elements in slices, by tokens.
 TEST(CommMulticastTest, AllCollectivesOfAllLengthsByMulticast) {
@@ -88,6 +91,42 @@ TEST(CommMulticastTest, WhoLeavesTellsWhatHasBecomeOfDatagrams) {
       EXPECT_EQ(told.back().expected, expected);
     }
   }
+}
+
+// Without asking for it: what is long enough goes so, and the communicator says so; else it says why not.
+TEST(CommMulticastTest, WithoutBeingAskedForItIsTakenWhereItIsShorter) {
+  for (const bool gives : {true, false}) {
+    LocalWorld world;
+    world.manager().SetGivesUnasked(gives);
+    constexpr int kRanks = 8;
+    const size_t count = BytesByMulticast(Collective::kAllGather, kRanks).least / kRanks / sizeof(int32_t);
+    Group group("g", kRanks, PathChoice::kHosts);
+    const auto reason = [&](size_t of) { return group[0].PathOfAllGather(of, Datatype::kInt32).reason; };
+    AllCollectives(group, count / 2);
+    EXPECT_EQ(group[1].Datagrams().expected, 0u) << "there the ring is shorter";
+    EXPECT_EQ(reason(count / 2), group[0].Path().reason);
+    AllCollectives(group, count);
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const DatagramCounts counts = group[rank].Datagrams();
+      EXPECT_EQ(counts.multicast, gives);
+      EXPECT_EQ(counts.expected > 0, gives);
+      EXPECT_EQ(counts.came + counts.read, counts.expected);
+    }
+    EXPECT_THAT(reason(count), gives ? HasSubstr("KiB go by multicast, which is shorter")
+                                     : HasSubstr("do not go by multicast: the network is an old one"));
+    group.Destroy();
+  }
+}
+
+// What a rank does not ask for is nobody's to give in a group with a switch.
+TEST(CommMulticastTest, WithoutBeingAskedForItIsNotTakenThroughASwitch) {
+  LocalWorld world;
+  world.manager().SetAbilities({});
+  Group group("g", 8, PathChoice::kAuto);
+  EXPECT_FALSE(group[0].Datagrams().multicast);
+  EXPECT_EQ(group[0].PathOfAllGather(30'000, Datatype::kInt32).path, PathChoice::kNetwork);
+  AllCollectives(group, 100);
+  group.Destroy();
 }
 
 // By a group with a switch these two go between the hosts, the others through the switch.

@@ -55,6 +55,9 @@ class LocalManager {
   // Whether ranks of groups that are made from now on are to tell what has become of datagrams; else they do
   // as with an earlier manager.
   void SetTakesCounts(bool takes);
+  // Whether ranks between the hosts get multicast if all of them would take it and none asks; else they are
+  // told that the network is an old one.
+  void SetGivesUnasked(bool gives);
 
   // As of a session.
   void SetPeerHandler(const std::string& group, uint32_t rank, internal::Session::PeerHandler handler);
@@ -98,6 +101,7 @@ class LocalManager {
   std::set<std::pair<std::string, uint32_t>> refused_;  // group and rank
   uint64_t invocation_bytes_ = kMaxBytes;
   bool takes_counts_ = true;
+  bool gives_unasked_ = true;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, Group> groups_;

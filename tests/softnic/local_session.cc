@@ -39,8 +39,9 @@ Error LocalManager::Join(const internal::JoinInfo& info, internal::JoinedInfo* j
   if (group.id == 0) group = {.id = groups_.size(), .size = info.size};
   group.qpn_of_rank[info.rank] = info.qpn;
   group.datagram_ends.resize(info.size);
-  group.datagram_ends[info.rank] = {.ip = kHostIp, .qpn = info.datagram_qpn};
   const bool by_hosts = info.path == PathChoice::kHosts;
+  const bool takes_datagrams = !info.datagrams_offered || (by_hosts && gives_unasked_);
+  group.datagram_ends[info.rank] = {.ip = kHostIp, .qpn = takes_datagrams ? info.datagram_qpn : 0};
   if (group.qpn_of_rank.size() == group.size) {
     if (!by_hosts)
       switch_->Install(group.id, engine::Mode::kTranslated, group.qpn_of_rank, abilities_.has,
@@ -58,6 +59,7 @@ Error LocalManager::Join(const internal::JoinInfo& info, internal::JoinedInfo* j
     internal::JoinedInfo joined = JoinedByHosts(group.id);
     joined.abilities.scale = abilities_.scale;
     joined.multicast = MulticastOf(group);
+    if (!joined.multicast) joined.multicast_reason = "the network is an old one";
     *joined_info = joined;
     return {};
   }
@@ -83,6 +85,11 @@ std::optional<internal::MulticastInfo> LocalManager::MulticastOf(const Group& gr
 void LocalManager::SetTakesCounts(bool takes) {
   const std::lock_guard lock(mutex_);
   takes_counts_ = takes;
+}
+
+void LocalManager::SetGivesUnasked(bool gives) {
+  const std::lock_guard lock(mutex_);
+  gives_unasked_ = gives;
 }
 
 void LocalManager::TellDatagrams(const std::string& group, uint32_t rank, const MulticastCounts& counts) {

@@ -139,7 +139,8 @@ EPIC_API const char* RedOpName(RedOp op);
 // How the hosts compute a call among themselves (docs/HOST.md, "Which way a call goes").
 enum class HostAlgorithm : int {
   kDefault = 0,  // what the environment says, else kAuto
-  kAuto = 1,     // by size and number of ranks
+  kAuto =
+      1,  // by size and number of ranks; in a group by the hosts also by kMulticast, where that is shorter
   kDoubling =
       2,      // in the messages by which the ranks agree on the call; data too long for them: kUnsupported
   kRing = 3,  // in pieces around the ring of ranks
@@ -239,8 +240,8 @@ struct Sharing {
   uint64_t busy = 0;
 };
 
-// Of a group whose Broadcast and AllGather go as datagrams (HostAlgorithm::kMulticast; docs/HOST.md, "Datagrams"):
-// what has become of those at this rank so far. A chunk is what one datagram carries.
+// Of a group whose Broadcast and AllGather may go as datagrams (HostAlgorithm::kMulticast; docs/HOST.md,
+// "Datagrams"): what has become of those at this rank so far. A chunk is what one datagram carries.
 struct DatagramCounts {
   bool multicast = false;
   uint64_t expected = 0;  // chunks that other ranks were to send
@@ -294,6 +295,10 @@ class EPIC_API Communicator {
   PathTaken PathOf(Datatype type, RedOp op) const;
   // Which way a ReduceScatter goes; arguments as its own.
   PathTaken PathOfReduceScatter(size_t recvcount, Datatype type, RedOp op) const;
+  // Which way a Broadcast, or an AllGather, goes. Between the hosts the reason also says whether those of
+  // this size go by multicast, where that is shorter (HostAlgorithm::kAuto), and if not why.
+  PathTaken PathOfBroadcast(size_t count, Datatype type) const;
+  PathTaken PathOfAllGather(size_t sendcount, Datatype type) const;
   Quantisation Quantised() const;
   Sharing Shared() const;
   DatagramCounts Datagrams() const;
