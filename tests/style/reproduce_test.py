@@ -56,6 +56,18 @@ def test_a_program_is_asked_once_and_its_command_is_told(tmp_path):
             programs.run(*wrong)
 
 
+def test_what_takes_long_is_made_when_asked_for():
+    def figure(name, **more):
+        return frame.Figure(name, "t", list, "why", **more)
+    paper = frame.Paper("p", "t", (figure("a"), figure("b", by_program=True), figure("c", by_program=True, is_long=True)), (), ())
+
+    def names(**how):
+        return [figure.name for figure in paper.chosen(**how)]
+    assert names() == ["a", "b"] and names(long=True) == ["a", "b", "c"]
+    assert names(only="c") == ["c"] and names(only="d") == []
+    assert names(formulas=True) == names(formulas=True, long=True) == ["a"]
+
+
 def test_the_exit_status():
     def run(*words):
         return subprocess.run([ROOT / "scripts/reproduce", *words], capture_output=True, text=True, check=False)
@@ -92,6 +104,14 @@ def test_trees_of_hosts():
     assert [multicast.knomial_parent(r, 4) for r in range(1, 9)] == [0, 0, 0, 0, 4, 4, 4, 0]
     assert [multicast.heap_parent(r) for r in range(1, 7)] == [0, 0, 1, 1, 2, 2]
     assert multicast.tree_broadcast(4, [2], multicast.heap_parent) == 2 + 4 + 4
+
+
+def test_slices_are_those_of_the_protocol():
+    assert multicast.slices(188, 32, 512, 2) == (2, 1, 16) and multicast.slices(188, 32, 2048, 2) == (3, 2, 6)
+    assert multicast.slices(188, 32, 6144, 2) == (32, 0, 0), "all fit"
+    assert multicast.slices(4, 16, 8, 2) == (2, 1, 8), "there is no room for two tokens"
+    took = 3 * 16 * multicast.CHUNK_NS + 8 * 4 * 1500
+    assert multicast.idle_of_a_hop(took, 4, 16, 8) == pytest.approx(1.5)
 
 
 def test_a_runs_options_are_the_programs():

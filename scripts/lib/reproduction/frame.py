@@ -45,6 +45,7 @@ class Figure(typing.NamedTuple):
     why: str
     by_program: bool = False  # else by formulas alone
     more: typing.Callable = lambda: ""
+    is_long: bool = False  # made only when it is asked for
 
 
 class Paper(typing.NamedTuple):
@@ -54,6 +55,12 @@ class Paper(typing.NamedTuple):
     figures: tuple
     errata: tuple
     left_out: tuple
+
+    def chosen(self, only=None, formulas=False, long=False):
+        """Its figures: the one of that name; or all, without those by programs, and with those that take long."""
+        return [figure for figure in self.figures
+                if (long or not figure.is_long if only is None else figure.name == only)
+                and not (formulas and figure.by_program)]
 
 
 class Programs:

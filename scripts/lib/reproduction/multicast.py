@@ -1,5 +1,7 @@
 """Broadcast and AllGather by multicast: M. Khalilov et al., "Network-Offloaded Bandwidth-Optimal Broadcast and Allgather for
 Distributed AI"."""
+import math
+
 from reproduction.frame import Figure, Paper, Row
 
 PROGRAM = "sim/epic-multicast"
@@ -10,6 +12,8 @@ HOSTS, LEAVES, SPINES = 188, 12, 6
 KIB = 1024
 # Bytes of a packet beside its payload, as the simulation counts them (sim/links.h).
 HEADERS = 80
+# What a chunk takes of a link at 56 Gbit/s, in nanoseconds.
+CHUNK_NS = (4096 + HEADERS) * 8 / 56
 # Of virtual time, by the number of hosts.
 NETWORKS = {16: {"hosts": 16}, 64: {"hosts": 64, "leaves": 4, "spines": 2},
             HOSTS: {"hosts": HOSTS, "leaves": LEAVES, "spines": SPINES}}
@@ -55,6 +59,10 @@ def heap_parent(rank):
     return (rank - 1) // 2
 
 
+TREES = {"binomial": lambda rank: knomial_parent(rank, 2), "4-nomial": lambda rank: knomial_parent(rank, 4),
+         "binary-heap": heap_parent}
+
+
 def tree_broadcast(hosts, levels, parent):
     """Of a Broadcast down a tree of hosts."""
     return sum(links_between(r, parent(r), hosts, levels) for r in range(1, hosts))
@@ -63,6 +71,21 @@ def tree_broadcast(hosts, levels, parent):
 def host_link_share(hosts):
     """Bytes on hosts' links of an AllGather by multicast, over those around the ring."""
     return hosts * hosts / (2 * hosts * (hosts - 1))
+
+
+def slices(hosts, chunks, staging, tokens):
+    """(chunks of a slice, tokens in use, visits of a token at each rank) of an AllGather (PROTOCOL-MULTICAST.md, 4)."""
+    if hosts * chunks <= staging:
+        return chunks, 0, 0
+    while tokens > 1 and (2 * tokens - 1) * hosts > staging:
+        tokens -= 1
+    size = max(1, staging // ((2 * tokens - 1) * hosts))
+    return size, tokens, math.ceil(math.ceil(chunks / size) / tokens)
+
+
+def idle_of_a_hop(took_ns, hosts, chunks, staging, tokens=2):
+    """What each step of a token from rank to rank adds to the time in which the links take the data, in microseconds."""
+    return (took_ns - (hosts - 1) * chunks * CHUNK_NS) / slices(hosts, chunks, staging, tokens)[2] / hosts / 1000
 
 
 # --- figures
@@ -83,9 +106,7 @@ def figure_2(_):
     rows = [Row("AllGather, ring over multicast, 1,024 hosts", "2", ratio(1024, [64, 4]), 1.99, 2, 3),
             Row("the same, 188 hosts on 12 leaves", "1.5 to 2", ratio(HOSTS, [LEAVES]), 1.989, 1.99, 3)]
     multicast = by_multicast(HOSTS, [LEAVES])
-    for name, parent, low, high in (("binomial tree", lambda r: knomial_parent(r, 2), 1.98, 2.05),
-                                    ("4-nomial tree", lambda r: knomial_parent(r, 4), 1.98, 2.05),
-                                    ("binary heap", heap_parent, 3.5, 3.7)):
+    for (name, parent), (low, high) in zip(TREES.items(), ((1.98, 2.05), (1.98, 2.05), (3.5, 3.7))):
         rows.append(Row(f"Broadcast, {name} over multicast, 188 hosts", "1.5",
                         tree_broadcast(HOSTS, [LEAVES], parent) / multicast, low, high, 3))
     for hosts, theory in ((4, 0.667), (8, 0.571), (HOSTS, 0.503)):
@@ -109,9 +130,14 @@ def figure_12(programs):
                         hosts * by_multicast(hosts, [leaves]), 1.01 * hosts * by_multicast(hosts, [leaves]), 0))
         rows.append(Row("ring, parts on links", f"{ring_gather(hosts, [leaves])}", ring / part,
                         ring_gather(hosts, [leaves]), 1.01 * ring_gather(hosts, [leaves]), 0))
-        broadcast = run(programs, **network, collective="broadcast", bytes=1024 * KIB)["links"] / 16 / part
-        rows.append(Row("Broadcast by multicast, parts on links", f"{by_multicast(hosts, [leaves])}", broadcast,
+        broadcast = {"collective": "broadcast", "bytes": 1024 * KIB}
+        rows.append(Row("Broadcast by multicast, parts on links", f"{by_multicast(hosts, [leaves])}",
+                        run(programs, **network, **broadcast)["links"] / 16 / part,
                         by_multicast(hosts, [leaves]), 1.05 * by_multicast(hosts, [leaves]), 1))
+        for way, parent in TREES.items():
+            theory = tree_broadcast(hosts, [leaves], parent)
+            rows.append(Row(f"Broadcast, {way}, parts on links", f"{theory}",
+                            run(programs, **network, **broadcast, way=way)["links"] / 16 / part, theory, 1.05 * theory, 1))
     for hosts in (4, 8):
         multicast, ring = (run(programs, hosts=hosts, way=way)["host_links"] for way in ("multicast", "ring"))
         theory = host_link_share(hosts)
@@ -129,12 +155,66 @@ def figure_11(programs):
             for staging in (512, 2048):
                 took = run(programs, **network, bytes=kib * KIB, staging=staging)["picoseconds"]
                 rows.append(Row(f"AllGather over the ring, {hosts} hosts, {kib} KiB, staging {staging}", "1", ring / took,
-                                0.5 if staging == 512 else 0.85, 1.3))
+                                0.45 if staging == 512 else 0.85, 1.3))
     for hosts, network in NETWORKS.items():
         chain, took = (run(programs, **network, collective="broadcast", bytes=1024 * KIB, way=way)["picoseconds"]
                        for way in ("ring", "multicast"))
         rows.append(Row(f"Broadcast of 1 MiB over a chain, {hosts} hosts", "1.3 k-nomial, 4.75 binary", chain / took, 1, 25))
         rows.append(Row("the same, of the link's rate", "", 1024 * KIB * 8e3 / took / 56 * 4176 / 4096, 0.85, 1))
+    return rows
+
+
+def figure_11_trees(programs):
+    """Broadcast down trees of hosts: whole messages, and segments of 16 KiB."""
+    rows = []
+    for hosts, leaves, spines in ((HOSTS, LEAVES, SPINES), (HOSTS, LEAVES, 18), (64, 1, 1)):
+        network = {"hosts": hosts, "leaves": leaves, "spines": spines}
+        where = "one switch" if leaves == 1 else f"{spines} spines"
+        for kib in (4, 64, 1024):
+            words = {**network, "collective": "broadcast", "bytes": kib * KIB}
+            took = run(programs, **words)["picoseconds"]
+            for tree, paper in (("4-nomial", "1.3"), ("binary-heap", "4.75")):
+                for segment in (None, 16) if kib > 16 else (None,):
+                    more = {"segment": segment * KIB} if segment else {}
+                    what = f"{hosts} hosts, {where}, {kib} KiB, {tree}, {f'by {segment} KiB' if segment else 'whole'}"
+                    rows.append(Row(what, paper if hosts == HOSTS else "",
+                                    run(programs, **words, way=tree, **more)["picoseconds"] / took, 1, 25))
+    return rows
+
+
+def figure_11_long(programs):
+    """AllGather of the parts that the paper names."""
+    rows = []
+    for kib in (128, 256):
+        words, chunks = {**NETWORKS[HOSTS], "bytes": kib * KIB}, kib // 4
+        ring = run(programs, **words, way="ring")["picoseconds"]
+        # Into the longest all of 128 KiB fit. With 256 KiB that takes too much memory.
+        for staging in (512, 2048, 6144) if kib == 128 else (512, 2048):
+            took = run(programs, **words, staging=staging)["picoseconds"]
+            rows.append(Row(f"AllGather over the ring, 188 hosts, {kib} KiB, staging {staging}", "1", ring / took,
+                            {512: 0.4, 2048: 0.75, 6144: 0.94}[staging], 1.05))
+            if slices(HOSTS, chunks, staging, 2)[2] > 0:
+                rows.append(Row("idle in each step of a token", "", idle_of_a_hop(took / 1000, HOSTS, chunks, staging), 0.8,
+                                1.8, 2, "us"))
+    return rows
+
+
+def subgroups(programs):
+    """Several addresses, of which each has a tree over a spine of its own."""
+    rows = []
+    for hosts, counts in ((64, (1, 2)), (HOSTS, (1, 2, 6))):
+        words = {**NETWORKS[hosts], "staging": 2048}
+        one = run(programs, **words)
+        for count in counts[1:]:
+            told = run(programs, **words, addresses=count)
+            what = f"{hosts} hosts, {count} addresses"
+            rows.append(Row(f"{what}: time over that of one", "", told["picoseconds"] / one["picoseconds"], 0.95, 1.05, 3))
+            rows.append(Row("bytes on links over those of one", "", told["links"] / one["links"], 0.99, 1.01, 3))
+            rows.append(Row("chunks read, or without a receive", "", told["read"] + told["unposted"], 0, 0, 0))
+    for count in (1, 2):
+        told = run(programs, **NETWORKS[64], staging=2048, addresses=count, loss="0.001", calls=4)
+        rows.append(Row(f"64 hosts, {count} {'address' if count == 1 else 'addresses'}, 0.1 % lost: read of what was lost", "",
+                        told["read"] / (told["expected"] - told["came"]), 1, 1.05))
     return rows
 
 
@@ -149,11 +229,15 @@ def figure_10(programs):
             rows.append(Row(f"{hosts} hosts, {kib} KiB: before", "", before, 0, 35, 1, "%"))
             rows.append(Row("data", "", 100 - before - behind, least, 100, 1, "%"))
             rows.append(Row("behind", "", behind, 0, 40, 1, "%"))
+            if kib > 64:
+                continue
+            took = run(programs, **network, bytes=kib * KIB, staging=2048, agree_by_switches=True)
+            rows.append(Row("before, when the switches make them agree", "", 100 * took["before"] / took["picoseconds"], 0, 35, 1,
+                            "%"))
     return rows
 
 
-# What a chunk takes of a link at 56 Gbit/s, in nanoseconds; and, of the slow rank, ten times that.
-CHUNK_NS = (4096 + HEADERS) * 8 / 56
+# What a datagram takes of the slow rank: ten times what it takes of a link.
 SLOW_NS = 5966
 
 
@@ -230,17 +314,44 @@ PAPER = Paper(
             "64 KiB of each rank, and a Broadcast of 1 MiB, in virtual time: 12 leaves and 6 spines, then 8 and 4. Packets go by\n"
             "the tables that the manager computes for this network. Bytes are counted in parts with 80 bytes of headers\n"
             "to a chunk of 4 KiB. In the column of the paper there are formulas where it has no figure. What ours has beyond\n"
-            "them are acknowledgements of the ring, and of multicast the words and the agreement.", True),
+            "them are acknowledgements of the ring and of trees, and of multicast the words and the agreement.", True),
      Figure("Figure 11", "throughput, over the ring's and over a chain's", figure_11,
             "Time of the one over time of the other, in virtual time. The simulation has no cost of hosts and switches that hold\n"
-            "any number of packets. By multicast a call is as fast as around the ring if the staging ring is long. With\n"
-            "the 512 receives that are the default, the tokens cost up to half at 188 hosts: a slice is one chunk there, and a\n"
-            "token has a round of all hosts to make. The paper has no tokens, and loses what a late host cannot take. The\n"
-            "paper holds a Broadcast against trees. We have a chain of hosts, whose length in hosts is what counts here.", True),
+            "any number of packets. By multicast a call is as fast as around the ring where all parts fit into the staging ring, or\n"
+            "slices are long. Else tokens cost time, as the next but one table shows. With the 512 receives that are the default\n"
+            "they cost up to half at 188 hosts, where one token has slices of two chunks. The paper has no tokens, and loses what a\n"
+            "late host cannot take. Here a Broadcast stands beside a chain of hosts, whose length in hosts is what counts; trees\n"
+            "follow.", True),
+     Figure("Figure 11, trees", "a Broadcast down trees of hosts, over one by multicast", figure_11_trees,
+            "Time down a tree over time by multicast, until the last host has its result. The trees are no algorithm of ours. A\n"
+            "host passes on what it has got whole: the message, or each 16 KiB of it. It sends to one child after the other, and\n"
+            "has 64 KiB or one segment under way. Nobody agrees on anything, and all receives are posted. Host r's parent is, in a\n"
+            "4-nomial tree, r without its lowest digit to the base 4 that is not 0; in a heap (r - 1)/2. The paper has \"up to\" 1.3\n"
+            "and 4.75, and says not at which size, nor what a host passes on. The root of a 4-nomial tree of 188 has eleven\n"
+            "children, and its link has eleven messages to send. In segments a heap takes twice as long as one message, as one\n"
+            "switch shows. Over leaves it takes longer, since flows meet on links. A leaf has one link to each spine here. Switches\n"
+            "of 36 ports, as the paper's are, have room for three, and so for as many as 18 spines give. UCC, with which the paper\n"
+            "measured, has by default a scatter and an AllGather for more than 32 KiB. These take two messages' time, which is\n"
+            "nearer to 1.3.", True),
+     Figure("Figure 11, long parts", "AllGather of 128 and 256 KiB of each", figure_11_long,
+            "Parts that the paper calls typical, for which it has multicast as fast as the ring. What limits ours are tokens. A\n"
+            "token makes a round of all hosts for each slice of S = staging/((2M - 1)P) chunks: two with 512 receives and one\n"
+            "token, three with 2,048 and two. In each step from host to host nothing is sent for about as long as a token takes.\n"
+            "That is two links of 500 ns, and with one token alone a chunk that is stored and forwarded. So the rate is MSc/(MSc +\n"
+            "idle) of the link's, with c = 597 ns of a chunk: 0.41 and 0.78. For 0.95 the staging ring must have some 9,000\n"
+            "receives; the paper's NICs have 8,192 at most. With 6,144 receives all parts of 128 KiB go at once, without a token.\n"
+            "Then words overtake datagrams over several spines, and 0.3 % of the chunks are read. The paper has no tokens, and\n"
+            "loses what a late host cannot take. Only with --long: it takes minutes, and 13 GB of memory.", True, is_long=True),
      Figure("Figure 10", "shares of an AllGather's time", figure_10,
-            "Before the first datagram leaves the ranks agree, in log2 P exchanges. Behind the last datagram are words,\n"
-            "acknowledgements and Reads. Over several spines a word can overtake datagrams; then a rank reads what\n"
-            "would have come. The paper draws these shares for 2 to 188 hosts, without figures; a processor takes no time here.", True),
+            "Before the first datagram leaves the ranks agree, in log2 P exchanges. Or the switches make them agree, by one message\n"
+            "up their tree and one down. Behind the last datagram are words, acknowledgements and Reads. Over several spines a word\n"
+            "can overtake datagrams; then a rank reads what would have come. The paper draws these shares for 2 to 188 hosts,\n"
+            "without figures; a processor takes no time here.", True),
+     Figure("Subgroups", "several addresses, each over a spine of its own", subgroups,
+            "AllGather of 64 KiB of each. A block of each part goes to each address, and each address has a tree over a spine of\n"
+            "its own. The paper has subgroups so that several threads serve them, and no figure of several trees. Here tokens and\n"
+            "the links of hosts are the bound, and each part still takes each link once. So only which spines are busy changes.\n"
+            "With losses each result is right, too. In the product a group has one address; several are a parameter of the core.", True),
      Figure("Slow rank", "a rank at a tenth of the link's rate", slow_rank,
             "Not in the paper. The rank in the middle takes 5,966 ns for a datagram, ten times what the link takes; for what it\n"
             "sends itself, too. So its own work is (P + 1) parts. The call takes as long as that, and the tokens\n"
