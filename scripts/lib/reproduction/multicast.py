@@ -234,7 +234,7 @@ PAPER = Paper(
      Figure("Figure 11", "throughput, over the ring's and over a chain's", figure_11,
             "Time of the one over time of the other, in virtual time. The simulation has no cost of hosts and switches that hold\n"
             "any number of packets. By multicast a call is as fast as around the ring if the staging ring is long. With\n"
-            "the 512 receives that are the default, the tokens cost up to half at 188 hosts: a slice is one chunk there, and a\n"
+            "512 receives the tokens cost up to half at 188 hosts (1,024 are posted): a slice is one chunk there, and a\n"
             "token has a round of all hosts to make. The paper has no tokens, and loses what a late host cannot take. The\n"
             "paper holds a Broadcast against trees. We have a chain of hosts, whose length in hosts is what counts here.", True),
      Figure("Figure 10", "shares of an AllGather's time", figure_10,
