@@ -25,8 +25,6 @@ namespace {
 
 constexpr size_t kTagBytes = 4;
 constexpr size_t kEthernetBytes = 14;
-// 32 super-frames of 15 packets: several windows of 64 packets, and little enough for the processor's cache.
-constexpr size_t kLongRingBytes = 2 << 20;
 // A kernel without room gets this long, in all, per batch: longer than it takes to empty a device queue.
 constexpr int kMaxSendRetries = 4;
 constexpr int kSendRetryMs = 1;
@@ -64,7 +62,14 @@ Descriptor HoldIpv4Udp(uint16_t port, const Prepare& prepare) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
-  return HoldUdp(AF_INET, address, prepare);
+  // Nobody answers a datagram to a group, so none need come here: of a super-frame each such socket would
+  // have a copy, cut into packets.
+  const auto prepare_all = [&prepare](int fd) {
+    const int off = 0;
+    setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof off);
+    return prepare(fd);
+  };
+  return HoldUdp(AF_INET, address, prepare_all);
 }
 
 ipv6_mreq MembershipOf(uint32_t interface_index, Ip group) {
@@ -99,7 +104,8 @@ StatusOr<std::unique_ptr<PacketSocket>> PacketSocket::Open(const Options& option
   const Status opened = port->OpenSocket(&port->short_, options.ring_bytes, port->max_frame_bytes_);
   if (!opened.ok()) return opened;
   if (options.super_frames) {
-    const Status status = port->OpenSocket(&port->long_, kLongRingBytes, roce::kMaxSuperFrameBytes);
+    const Status status =
+        port->OpenSocket(&port->long_, options.super_frame_ring_bytes, roce::kMaxSuperFrameBytes);
     if (!status.ok()) return status;
   }
   if (Status s = port->SetQpnBlocks(options.qpn_blocks); !s.ok()) return s;
@@ -271,6 +277,8 @@ Descriptor HoldIpv6UdpPort(uint16_t port) {
            setsockopt(fd, SOL_UDP, UDP_NO_CHECK6_RX, &on, sizeof on) == 0;
   });
 }
+
+Descriptor OpenMembership() { return Descriptor(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)); }
 
 int JoinGroup(int udp_fd, uint32_t interface_index, Ip group) {
   return ChangeMembership(udp_fd, interface_index, group, IP_ADD_MEMBERSHIP, IPV6_ADD_MEMBERSHIP);

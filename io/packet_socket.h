@@ -32,6 +32,9 @@ class PacketSocket final : public FramePort {
     // No frame is longer than those of this MTU, whatever the interface's is: the ring holds more of them.
     uint32_t max_mtu = 9000;
     bool super_frames = false;  // in and out
+    // For longer ones, of which each takes 64 KiB of it, however long it is: several windows of 64 packets,
+    // and what ranks send by multicast while nobody looks (docs/PROTOCOL-MULTICAST.md, section 4).
+    size_t super_frame_ring_bytes = 8 << 20;
     // Every frame, whoever it is for; else IPv4 and IPv6 datagrams to this UDP port whose InfiniBand
     // destination QPN has one of the `qpn_blocks` in its upper 16 bits, or is the multicast QPN.
     bool everything = false;
@@ -90,8 +93,9 @@ class PacketSocket final : public FramePort {
 int TakeSocketError(int fd);
 
 // Takes a UDP port of the interface's namespace and throws away whatever the kernel delivers there, so that
-// it does not answer with ICMP "port unreachable" what somebody else receives by a PacketSocket. Any number
-// of processes may hold the same port. None, and errno, if it cannot be had.
+// it does not answer with ICMP "port unreachable" what somebody else receives by a PacketSocket. Nothing is
+// delivered there that comes to a group, which nobody answers. Any number of processes may hold the same
+// port. None, and errno, if it cannot be had.
 Descriptor HoldUdpPort(uint16_t port);
 // The same for what comes by one interface that carries super-frames: those are thrown away whole. The kernel
 // cuts them into packets first for a socket that has not said that it takes them (UDP_GRO).
@@ -99,6 +103,10 @@ Descriptor HoldUdpPortForSuperFrames(uint16_t port, const std::string& interface
 
 // The same for IPv6, beside it; it also takes what has no UDP checksum (RFC 6935).
 Descriptor HoldIpv6UdpPort(uint16_t port);
+
+// A UDP socket of IPv4 for memberships, to which nothing is delivered. None, and errno, if there is no room
+// for one.
+Descriptor OpenMembership();
 
 // Makes the interface receive a multicast group, and the kernel say so by IGMP or MLD, for as long as the UDP
 // socket, which is of the group's version, lives or until it leaves: 0 or an errno.

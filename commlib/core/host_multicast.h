@@ -32,10 +32,10 @@ struct HostMulticastConfig {
   uint32_t chunk_bytes = 0;  // of a datagram, the path MTU; 0: there are no datagrams
   uint32_t receive_bytes =
       0;  // room for a datagram, also a stranger's; 0: chunk_bytes, else at least as many
-  uint32_t staging_chunks = 512;  // receives for datagrams; at least twice the tokens
-  uint32_t tokens = 2;            // 1 to kMostTokens
-  uint32_t addresses = 1;         // each part's chunks go to so many groups, a block to each
-  uint32_t read_bytes = 0;        // most of a Read, at least chunk_bytes
+  uint32_t staging_chunks = 1024;  // receives for datagrams; at least twice the tokens
+  uint32_t tokens = 2;             // 1 to kMostTokens
+  uint32_t addresses = 1;          // each part's chunks go to so many groups, a block to each
+  uint32_t read_bytes = 0;         // most of a Read, at least chunk_bytes
   // Who has read makes so many Reads of no bytes before it says DONE: as many as a NIC may answer again when
   // the network repeats one. So none of those before comes to memory that is its owner's again.
   uint32_t empty_reads = kFetchReads;

@@ -197,12 +197,13 @@ bool EthernetPort::AddQpnBlock(uint16_t block) {
 // By the kernel's means: its IGMP or MLD tells switches that snoop, and the interface lets the group's frames
 // in.
 int EthernetPort::JoinGroup(Ip group) {
+  if (group.is_v4() && !members_ && !(members_ = io::OpenMembership())) return errno;
   if (!group.is_v4() && !udp6_) return EAFNOSUPPORT;  // the kernel has no IPv6
   ReadAddresses();
-  return io::JoinGroup(group.is_v4() ? udp_.get() : udp6_.get(), interface_.index, group);
+  return io::JoinGroup(group.is_v4() ? members_.get() : udp6_.get(), interface_.index, group);
 }
 void EthernetPort::LeaveGroup(Ip group) {
-  io::LeaveGroup(group.is_v4() ? udp_.get() : udp6_.get(), interface_.index, group);
+  io::LeaveGroup(group.is_v4() ? members_.get() : udp6_.get(), interface_.index, group);
 }
 
 struct EthernetPort::Receiver {

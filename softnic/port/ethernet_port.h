@@ -91,7 +91,7 @@ class EthernetPort final : public Port {
   std::vector<io::AddressedInterface> all_;  // of the machine, at the same time
   Nanos next_source_look_ = INT64_MIN / 2;   // for a datagram of this machine
   std::unique_ptr<io::PacketSocket> wire_, loop_;
-  io::Descriptor udp_, udp6_, long_udp_, epoll_;
+  io::Descriptor udp_, udp6_, long_udp_, members_, epoll_;
   std::optional<io::LinkWatch> links_;      // none: the kernel tells nothing
   std::optional<PortStatus> status_;        // if there is one
   bool has_changes_ = false;                // links_ has something to say; of the thread that waits

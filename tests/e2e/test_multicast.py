@@ -32,8 +32,8 @@ NETWORKS = {"two-stars": ("two-stars", (), (6,)), "two-spines": (TWO_SPINES, (),
             "switches that learn": ("tree-3-2", ("--engine-arg=--forwarding=learning",), (4,))}
 SEVERAL_SPINES = (TWO_SPINES, "fat-tree-4")
 STRANGERS = 4000      # datagrams of each kind
-STAGING = 512         # receives of a rank
-SMALL, LARGE = 1500, 600_001  # elements of all parts together; the large calls' do not fit into a staging ring
+STAGING = 1024        # receives of a rank
+SMALL, LARGE = 1500, 1_200_001  # elements of all parts together; the large calls' do not fit into a staging ring
 UD_SEND_ONLY_IMMEDIATE, MULTICAST_QPN = 0x65, 0xffffff
 
 
@@ -348,7 +348,7 @@ while True:
         print("frame", frame.hex(), flush=True)
         break
 """
-# A frame so many times, half a staging ring of them at once, and a moment in which a rank may take them.
+# A frame so many times, a quarter of a staging ring of them at once, and a moment in which a rank may take them.
 FLOOD = """
 import socket, sys, time
 port = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)

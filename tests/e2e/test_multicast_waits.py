@@ -12,7 +12,7 @@ pytestmark = pytest.mark.endings
 
 LATE, STOPPED = 3, 1  # ranks
 MULTICAST = ("--path", "hosts", "--algorithm", "multicast", "--all-gather", "--timeout-s", 300)
-# Bytes of a part: all parts fit into a staging ring of 2 MiB, and hardly any does.
+# Bytes of a part: all parts fit into a staging ring of 4 MiB, and hardly any does.
 COUNTS = "1000,400003"
 BUSY = "while :; do :; done"
 # Seconds that a rank is late, and that one is stopped: softnic stands still with its process, which is waited for for up to 9 s
