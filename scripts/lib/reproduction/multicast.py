@@ -318,10 +318,9 @@ PAPER = Paper(
      Figure("Figure 11", "throughput, over the ring's and over a chain's", figure_11,
             "Time of the one over time of the other, in virtual time. The simulation has no cost of hosts and switches that hold\n"
             "any number of packets. By multicast a call is as fast as around the ring where all parts fit into the staging ring, or\n"
-            "slices are long. Else tokens cost time, as the next but one table shows. With the 512 receives that are the default\n"
-            "they cost up to half at 188 hosts, where one token has slices of two chunks. The paper has no tokens, and loses what a\n"
-            "late host cannot take. Here a Broadcast stands beside a chain of hosts, whose length in hosts is what counts; trees\n"
-            "follow.", True),
+            "slices are long. Else tokens cost time, as the next but one table shows. With 512 receives, half of the default, they\n"
+            "cost up to half at 188 hosts, where one token has slices of two chunks. The paper has no tokens, and loses what a late\n"
+            "host cannot take. Here a Broadcast stands beside a chain of hosts, whose length in hosts is what counts; trees follow.", True),
      Figure("Figure 11, trees", "a Broadcast down trees of hosts, over one by multicast", figure_11_trees,
             "Time down a tree over time by multicast, until the last host has its result. The trees are no algorithm of ours. A\n"
             "host passes on what it has got whole: the message, or each 16 KiB of it. It sends to one child after the other, and\n"
