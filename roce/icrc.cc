@@ -33,64 +33,6 @@ bool HasAvx() {
   return __builtin_cpu_supports("avx") != 0;
 }
 const bool kHasAvx = HasAvx();
-
-// x^n modulo the polynomial, as the carry-less multiplication of reversed bits wants it.
-constexpr int64_t FoldBy(size_t n) {
-  uint32_t power = 0x80000000;
-  for (; n > 0; --n) power = power >> 1 ^ ((power & 1) != 0 ? kPolynomial : 0);
-  return static_cast<int64_t>(power) << 1;
-}
-
-// Of 256-bit registers with two products at a time: where there is no AVX-512, ISA-L multiplies in 128 bits,
-// one product at a time (BM_Icrc).
-bool FoldsWide() {
-  __builtin_cpu_init();
-  const bool by_isal = __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw");
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("vpclmulqdq") && !by_isal;
-}
-const bool kFoldsWide = FoldsWide();
-constexpr size_t kLane = sizeof(__m256i), kLanes = 4, kLeastFolded = 2 * kLanes * kLane;
-
-// What `from` is so many bits further on, where `next` is. `by`: the powers for each 64 bits of it.
-__attribute__((target("avx2,vpclmulqdq"))) __m256i Fold(__m256i from, __m256i by, __m256i next) {
-  const __m256i low = _mm256_clmulepi64_epi128(from, by, 0x00);
-  const __m256i high = _mm256_clmulepi64_epi128(from, by, 0x11);
-  return _mm256_xor_si256(_mm256_xor_si256(low, high), next);
-}
-
-__attribute__((target("avx2"))) __m256i LoadLane(const uint8_t* at, size_t lane) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at + lane * kLane));
-}
-
-// Folds as much as it can of at least kLeastFolded bytes into one register, whose bytes then stand for them:
-// their CRC, with what is left behind them, is that of all (Gopal et al., "Fast CRC Computation for Generic
-// Polynomials Using PCLMULQDQ Instruction", 2009).
-__attribute__((target("avx2,vpclmulqdq"))) uint32_t CrcFolded(uint32_t before, const uint8_t* at,
-                                                              size_t bytes) {
-  constexpr size_t kStep = 8 * kLane * kLanes;
-  static constexpr int64_t kFar[] = {FoldBy(kStep + 32), FoldBy(kStep - 32)};
-  static constexpr int64_t kNear[] = {FoldBy(8 * kLane + 32), FoldBy(8 * kLane - 32)};
-  const __m256i far = _mm256_set_epi64x(kFar[1], kFar[0], kFar[1], kFar[0]);
-  const __m256i near = _mm256_set_epi64x(kNear[1], kNear[0], kNear[1], kNear[0]);
-  const __m256i start = _mm256_set_epi64x(0, 0, 0, static_cast<int64_t>(static_cast<uint32_t>(~before)));
-  __m256i a = _mm256_xor_si256(LoadLane(at, 0), start), b = LoadLane(at, 1), c = LoadLane(at, 2),
-          d = LoadLane(at, 3);
-  for (at += kLanes * kLane, bytes -= kLanes * kLane; bytes >= kLanes * kLane;
-       at += kLanes * kLane, bytes -= kLanes * kLane) {
-    a = Fold(a, far, LoadLane(at, 0));
-    b = Fold(b, far, LoadLane(at, 1));
-    c = Fold(c, far, LoadLane(at, 2));
-    d = Fold(d, far, LoadLane(at, 3));
-  }
-  d = Fold(Fold(Fold(a, near, b), near, c), near, d);
-  for (; bytes >= kLane; at += kLane, bytes -= kLane) d = Fold(d, near, LoadLane(at, 0));
-  alignas(kLane) std::array<uint8_t, kLane> folded;
-  _mm256_store_si256(reinterpret_cast<__m256i*>(folded.data()), d);
-  _mm256_zeroupper();
-  // Nothing is before them: what was has gone into them.
-  const uint32_t crc = crc32_gzip_refl(~0u, folded.data(), folded.size());
-  return bytes > 0 ? crc32_gzip_refl(crc, at, bytes) : crc;
-}
 #endif
 
 constexpr size_t kOnes = 8;  // in place of a local route header
@@ -118,9 +60,6 @@ uint32_t IcrcOfIpv6Headers(std::span<const uint8_t> headers) {
 }  // namespace
 
 uint32_t Crc32(uint32_t before, std::span<const uint8_t> bytes) {
-#ifdef __x86_64__
-  if (kFoldsWide && bytes.size() >= kLeastFolded) return CrcFolded(before, bytes.data(), bytes.size());
-#endif
   const uint32_t crc = crc32_gzip_refl(before, bytes.data(), bytes.size());
 #ifdef __x86_64__
   // ISA-L's AVX-512 code returns with the upper halves of the vector registers in use, and each SSE

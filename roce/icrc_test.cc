@@ -30,29 +30,6 @@ TEST(Crc32Test, GoesOnFromAnEarlierCrc) {
   EXPECT_EQ(Crc32(Crc32(0, all.first(37)), all.subspan(37)), Crc32(0, all));
 }
 
-// A bit at a time.
-uint32_t SlowCrc32(uint32_t before, std::span<const uint8_t> bytes) {
-  uint32_t crc = ~before;
-  for (const uint8_t byte : bytes) {
-    crc ^= byte;
-    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ ((crc & 1) != 0 ? 0xedb88320 : 0);
-  }
-  return ~crc;
-}
-
-TEST(Crc32Test, OfEveryLengthAndFromEveryAddress) {
-  const std::vector<uint8_t> bytes = RandomBytes(5000, 4);
-  const auto check = [&](uint32_t before, size_t begin, size_t length) {
-    const auto part = std::span(bytes).subspan(begin, length);
-    ASSERT_EQ(Crc32(before, part), SlowCrc32(before, part)) << length << " bytes from " << begin;
-  };
-  for (size_t length = 0; length < 700; ++length)
-    check(static_cast<uint32_t>(length % 3) * 0x9e3779b9, length % 64, length);
-  for (const size_t length : {1024u, 2048u, 4096u, 4100u, 4127u}) {
-    for (size_t begin = 0; begin < 32; ++begin) check(0x12345678, begin, length);
-  }
-}
-
 TEST(CrcShiftTest, JoinsTwoPartsOfEveryLength) {
   const std::vector<uint8_t> bytes = RandomBytes(9000, 2);
   const std::span<const uint8_t> all = bytes;

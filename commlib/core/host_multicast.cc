@@ -5,19 +5,9 @@
 
 #include "base/ceil_div.h"
 #include "base/check.h"
-#include "base/copy_past_caches.h"
 
 namespace epic {
 namespace {
-
-// So long a result is in no cache when the call ends; shorter datagrams pay for the copy's end.
-constexpr uint64_t kLeastPastCaches = 8 << 20, kLeastDatagramPastCaches = 4096;
-
-void Take(std::span<const uint8_t> datagram, uint8_t* to, uint64_t call_bytes) {
-  const bool far = call_bytes >= kLeastPastCaches && datagram.size() >= kLeastDatagramPastCaches;
-  if (far) return CopyPastCaches(to, datagram.data(), datagram.size());
-  std::memcpy(to, datagram.data(), datagram.size());
-}
 
 bool HasOnePart(Collective collective) { return collective == Collective::kBroadcast; }
 
@@ -340,7 +330,7 @@ void HostMulticast::OnDatagram(std::optional<uint32_t> from, uint32_t imm, uint3
   if (part >= parts_ || OwnerOf(part) != *from) return void(++counts_.alien);
   if (bytes != BytesOf(chunk)) return void(++counts_.length);
   if (chunks_.Has(part, chunk)) return void(++counts_.again);
-  Take(memory.subspan(place, bytes), call_->recv + PlaceOf(part, chunk), CallBytes(call_->header));
+  std::memcpy(call_->recv + PlaceOf(part, chunk), memory.subspan(place, bytes).data(), bytes);
   chunks_.Set(part, chunk);
   ++counts_.came;
 }
