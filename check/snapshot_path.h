@@ -10,9 +10,9 @@ namespace epic {
 // Its buffers are the node's, by the call's number.
 template <typename A>
 void Snapshot::HostsCall(A& a, Of<A, HostCall>& call, Of<A, std::vector<Buffers>>& buffers) {
-  auto& [header, send, recv, part_stride, readable] = call;
+  auto& [header, send, recv, part_stride, call_bytes, readable] = call;
   Header(a, header);
-  a.Numbers(part_stride, readable.address, readable.rkey);
+  a.Numbers(part_stride, call_bytes, readable.address, readable.rkey);
   const bool has_buffers = a.Size(send != nullptr || recv != nullptr ? 1 : 0) != 0;
   if constexpr (A::kReads) {
     Buffers& own = buffers[header.invocation];

@@ -22,8 +22,8 @@ struct HostCall {
   ControlHeader header;  // its invocation and the flags of the hosts' path are filled in
   const uint8_t* send = nullptr;
   uint8_t* recv = nullptr;
-  uint64_t part_stride =
-      0;  // bytes from one part to the next, where there is one per rank; 0: a part's bytes
+  // Bytes from one part to the next, where there is one per rank; 0: a part's bytes.
+  uint64_t part_stride = 0;
   // Of a slice: data of the whole call, all parts together, by which its algorithm is chosen. 0: it is whole.
   uint64_t call_bytes = 0;
   // Of a call whose data go by multicast: `recv`, or of a Broadcast at its root `send`.
