@@ -120,7 +120,8 @@ Error Comm::OfferDatagrams(JoinInfo* join) {
   datagrams_.emplace();
   if (Error e = verbs::DatagramQp::Create(device_, cq_, kDepth, kDepth, &datagrams_->qp); !e.ok()) {
     if (asks) return e;
-    Log(LogLevel::kInfo, "group {}: no multicast: {}", options_.group, e.message());
+    no_multicast_ = e.message();
+    Log(LogLevel::kInfo, "group {}: no multicast: {}", options_.group, no_multicast_);
     datagrams_.reset();
     join->datagrams_offered = false;
     return {};
@@ -165,7 +166,7 @@ Error Comm::Connect(const JoinedInfo& joined) {
 
 Error Comm::TakeMulticast(const JoinedInfo& joined) {
   const bool asks = options_.algorithm == HostAlgorithm::kMulticast;
-  if (!joined.multicast) no_multicast_ = joined.multicast_reason;
+  if (!joined.multicast && no_multicast_.empty()) no_multicast_ = joined.multicast_reason;
   if (no_multicast_.empty()) no_multicast_ = "its manager is of an earlier version";
   if (!datagrams_) return {};
   if (!joined.multicast && asks) {

@@ -52,16 +52,12 @@ InterfaceState ReadInterface(const std::string& interface, int any_socket) {
   return state;
 }
 
-uint32_t ReadTimesDown(const std::string& interface) {
-  if (interface.empty() || interface.size() >= IFNAMSIZ) return 0;
+std::optional<uint32_t> ReadTimesDown(const std::string& interface) {
+  if (interface.empty() || interface.size() >= IFNAMSIZ) return std::nullopt;
   NetlinkQuestion question(RTM_GETLINK, ifinfomsg{});
   question.Add(IFLA_IFNAME, interface.c_str(), interface.size() + 1);
   const nlmsghdr* answer = question.Ask(RTM_NEWLINK);
-  uint32_t times = 0;
-  if (answer == nullptr) return times;
-  const auto count = AttributeOf(*answer, sizeof(ifinfomsg), IFLA_CARRIER_DOWN_COUNT);
-  if (count.size() == sizeof times) std::memcpy(&times, count.data(), sizeof times);
-  return times;
+  return answer != nullptr ? TimesDownIn(*answer) : std::nullopt;
 }
 
 uint32_t ReadRateMbps(const std::string& interface) {

@@ -24,9 +24,9 @@ std::optional<InterfaceState> TryReadInterface(const std::string& interface);
 // For those that have one: a socket of any kind.
 InterfaceState ReadInterface(const std::string& interface, int any_socket);
 
-// How often the interface has lost its carrier; 0 if the kernel does not say. A cable that was pulled and put
-// in again since the last look shows in it, when the state does not.
-uint32_t ReadTimesDown(const std::string& interface);
+// How often the interface has lost its carrier, if the kernel says so. It waits for the kernel's lock, which
+// whoever makes or deletes interfaces holds.
+std::optional<uint32_t> ReadTimesDown(const std::string& interface);
 
 // The rate of the interface's link in Mbit/s as its driver says it; 0 if it does not.
 uint32_t ReadRateMbps(const std::string& interface);

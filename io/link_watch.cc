@@ -17,18 +17,13 @@ namespace {
 
 constexpr size_t kReadBytes = 32768;  // more than the kernel ever gives at once
 
-}  // namespace
-
-std::vector<std::string> InterfacesIn(std::span<const uint8_t> messages) {
-  std::vector<std::string> names;
-  ForEachMessage(messages, [&names](const nlmsghdr& message) {
-    const bool link = message.nlmsg_type == RTM_NEWLINK || message.nlmsg_type == RTM_DELLINK;
-    if (!link || !FamilyOf<ifinfomsg>(message)) return;
-    const auto name = AttributeOf(message, sizeof(ifinfomsg), IFLA_IFNAME);
-    if (!name.empty()) names.emplace_back(name.begin(), std::find(name.begin(), name.end(), 0));
-  });
-  return names;
+std::string_view NameIn(const nlmsghdr& message) {
+  const auto name = AttributeOf(message, sizeof(ifinfomsg), IFLA_IFNAME);
+  const auto end = std::find(name.begin(), name.end(), 0);
+  return {reinterpret_cast<const char*>(name.data()), static_cast<size_t>(end - name.begin())};
 }
+
+}  // namespace
 
 void ForEachChange(std::span<const uint8_t> messages, LinkWatch::ChangeHandler handler, void* user) {
   using Kind = InterfaceChange::Kind;
@@ -46,7 +41,9 @@ void ForEachChange(std::span<const uint8_t> messages, LinkWatch::ChangeHandler h
     constexpr unsigned kUp = IFF_UP | IFF_RUNNING;
     handler(user, {.kind = type == RTM_DELLINK ? Kind::kGone : Kind::kState,
                    .index = static_cast<uint32_t>(link->ifi_index),
-                   .up = (link->ifi_flags & kUp) == kUp});
+                   .up = (link->ifi_flags & kUp) == kUp,
+                   .name = NameIn(message),
+                   .times_down = TimesDownIn(message)});
   });
 }
 
@@ -85,15 +82,6 @@ bool LinkWatch::ReadAll(const Handler& handler) {
     }
     handler(std::span(bytes).first(static_cast<size_t>(got)));
   }
-}
-
-bool LinkWatch::Read(std::span<const std::string> interfaces) {
-  bool changed = false;
-  const bool lost = ReadAll([&](std::span<const uint8_t> messages) {
-    for (const std::string& name : InterfacesIn(messages))
-      changed |= std::find(interfaces.begin(), interfaces.end(), name) != interfaces.end();
-  });
-  return changed || lost;
 }
 
 bool LinkWatch::ReadChanges(ChangeHandler handler, void* user) {

@@ -3,10 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "base/status.h"
 #include "io/descriptor.h"
@@ -22,6 +23,11 @@ struct InterfaceChange {
   } kind;
   uint32_t index = 0;
   bool up = false;  // of kState, as InterfaceState
+  // Of kState and kGone: its name, while the change is handed over.
+  std::string_view name = {};
+  // Of kState: how often it has lost its carrier, if the kernel says so. A cable that was pulled and put in
+  // again between two changes that were heard shows in it alone.
+  std::optional<uint32_t> times_down = {};
 };
 
 class LinkWatch {
@@ -31,9 +37,6 @@ class LinkWatch {
 
   // Readable when links have changed.
   int fd() const { return fd_.get(); }
-  // Takes all that the kernel has said since the last time. True if one of these interfaces may have changed:
-  // it has come, gone, gone up or down or changed its MTU, or something was said that was not heard.
-  bool Read(std::span<const std::string> interfaces);
   // Hands over all that the kernel has said since the last time, in its order. False if something was said
   // that was not heard.
   using ChangeHandler = void (*)(void* user, const InterfaceChange& change);
@@ -49,8 +52,6 @@ class LinkWatch {
   Descriptor fd_;
 };
 
-// The interfaces that these rtnetlink messages are about.
-std::vector<std::string> InterfacesIn(std::span<const uint8_t> messages);
 // Calls handler(user, change) for each of these rtnetlink messages that is one.
 void ForEachChange(std::span<const uint8_t> messages, LinkWatch::ChangeHandler handler, void* user);
 

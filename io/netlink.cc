@@ -22,6 +22,14 @@ std::span<const uint8_t> AttributeOf(const nlmsghdr& message, size_t family_byte
   return wanted.value;
 }
 
+std::optional<uint32_t> TimesDownIn(const nlmsghdr& message) {
+  const auto count = AttributeOf(message, sizeof(ifinfomsg), IFLA_CARRIER_DOWN_COUNT);
+  uint32_t times = 0;
+  if (count.size() != sizeof times) return std::nullopt;
+  std::memcpy(&times, count.data(), sizeof times);
+  return times;
+}
+
 const nlmsghdr* NetlinkQuestion::Ask(uint16_t answer) {
   const std::unique_ptr<mnl_socket, int (*)(mnl_socket*)> socket(
       mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC), &mnl_socket_close);

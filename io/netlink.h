@@ -25,6 +25,9 @@ std::optional<Family> FamilyOf(const nlmsghdr& message) {
 // The value of an attribute behind a family header of so many bytes; empty if there is none.
 std::span<const uint8_t> AttributeOf(const nlmsghdr& message, size_t family_bytes, uint16_t type);
 
+// How often the interface of an RTM_NEWLINK has lost its carrier, if it says so.
+std::optional<uint32_t> TimesDownIn(const nlmsghdr& message);
+
 // Calls handler(message) for each message that is whole. They begin where a message may (NLMSG_ALIGNTO).
 template <typename Handler>
 void ForEachMessage(std::span<const uint8_t> messages, const Handler& handler) {

@@ -28,7 +28,8 @@ constexpr std::array kMostInlined = {
 // Bytes, of all parts together, with which a call goes by multicast where the group has it. By
 // bench/algorithms --multicast (bench/results/ring-or-multicast.md): with 2 and 4 ranks the ring is as short
 // or shorter. What a datagram's copy from its receive costs is more than what the ring sends twice, for long
-// calls with 8 ranks too. An AllGather of more than the staging ring of 512 receives also waits for tokens.
+// calls with 8 ranks too. An AllGather of more than the staging ring, which had 512 receives then, also waits
+// for tokens.
 struct MulticastRow {
   Collective collective;
   uint64_t least;

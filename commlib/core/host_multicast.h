@@ -32,6 +32,7 @@ struct HostMulticastConfig {
   uint32_t chunk_bytes = 0;  // of a datagram, the path MTU; 0: there are no datagrams
   uint32_t receive_bytes =
       0;  // room for a datagram, also a stranger's; 0: chunk_bytes, else at least as many
+  // The same on all ranks, and said nowhere: another number is another protocol.
   uint32_t staging_chunks = 1024;  // receives for datagrams; at least twice the tokens
   uint32_t tokens = 2;             // 1 to kMostTokens
   uint32_t addresses = 1;          // each part's chunks go to so many groups, a block to each

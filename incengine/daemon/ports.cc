@@ -76,9 +76,24 @@ void Ports::WatchLinks() {
   }
   links_ = *std::move(links);
   loop_.Watch(links_->fd(), [this](Nanos) {
-    if (links_->Read(options_.interfaces)) CheckInterfaces();
+    const auto on_change = [](void* self, const io::InterfaceChange& change) {
+      static_cast<Ports*>(self)->OnLink(change);
+    };
+    const bool heard_all = links_->ReadChanges(on_change, this);
+    if (std::exchange(links_changed_, false) || !heard_all) CheckInterfaces();
     return false;
   });
+}
+
+void Ports::OnLink(const io::InterfaceChange& change) {
+  for (Port& port : ports_) {
+    if (port.name != change.name) continue;
+    links_changed_ = true;
+    // What the kernel said before the port was opened is no news.
+    if (!change.times_down || change.times_down <= port.times_down) continue;
+    port.was_down |= port.times_down.has_value();
+    port.times_down = change.times_down;
+  }
 }
 
 std::vector<PortState> Ports::States() {
@@ -158,6 +173,7 @@ Status Ports::OpenPort(PortId port) {
   if (!wrong.empty() && Reports()) spdlog::error("port {}", wrong);  // of one that has come back
   ports_[port].open = *std::move(opened);
   ports_[port].times_down = io::ReadTimesDown(name);
+  ports_[port].was_down = false;
   ports_[port].up = io::ReadInterface(name).up;
   for (const int fd : ports_[port].open->fds())
     loop_.Watch(fd, [this, port](Nanos now) { return Receive(port, now); });
@@ -275,7 +291,6 @@ void Ports::CheckInterfaces() {
   for (size_t i = 0; i < ports_.size(); ++i) {
     const auto id = static_cast<PortId>(i);
     Port& port = ports_[i];
-    const uint32_t times_down = io::ReadTimesDown(port.name);  // before the state, which may change meanwhile
     const io::InterfaceState state = io::ReadInterface(port.name);
     if (port.open != nullptr && !state.exists) {
       LosePort(id, "the interface is gone");
@@ -287,7 +302,7 @@ void Ports::CheckInterfaces() {
       continue;  // opening it looked at the link later than this has
     }
     // Down and up again between two looks: who was heard there may be at another port now.
-    if (std::exchange(port.times_down, times_down) != times_down && state.up) NoteLink(id, false);
+    if (std::exchange(port.was_down, false) && state.up) NoteLink(id, false);
     NoteLink(id, state.up);
   }
 }

@@ -69,7 +69,10 @@ class Ports final : public engine::FrameSink {
     std::unique_ptr<io::FramePort> open;  // none while the interface is away
     io::PortCounters closed;              // sums of the interfaces that have been closed
     bool up = false;                      // at the last look
-    uint32_t times_down = 0;              // the same, as the kernel counts
+    // How often it had lost its carrier at the last word of the kernel; and whether that is more than before,
+    // so that it was down since the last look.
+    std::optional<uint32_t> times_down;
+    bool was_down = false;
     uint32_t rate_mbps = 0;               // when it was opened or came up: asking waits for the kernel's lock
     bool waiting = false;                 // frames are queued until the kernel has room
     bool taken_from = false;              // frames in this round, which are not given back yet
@@ -95,6 +98,7 @@ class Ports final : public engine::FrameSink {
   // Tells the core, if it is to know, and who has asked for changes.
   void TellOfPort(PortId id);
   void WatchLinks();
+  void OnLink(const io::InterfaceChange& change);
   void CheckInterfaces();
   // Of what all shards see alike, one speaks.
   bool Reports() const { return options_.shard == 0; }
@@ -108,6 +112,7 @@ class Ports final : public engine::FrameSink {
   std::span<const uint8_t> kept_;
   int taken_ = 0;                       // packets since EndRound
   std::optional<io::LinkWatch> links_;  // none: interfaces are looked at each second only
+  bool links_changed_ = false;          // those of ports, since they were looked at
   bool changed_ = false;                // since on_change_ was called
   std::function<void()> on_change_ = [] {};
 };

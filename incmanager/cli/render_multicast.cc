@@ -59,7 +59,8 @@ std::string GroupPortLines(const proto::ForwardingTable& table) {
 
 std::string MulticastOutcome(const proto::ExplainReply& reply) {
   if (reply.multicast_unasked()) {
-    return "multicast: where it is shorter, and if all ranks ask for it; their NICs have to receive it\n";
+    return "multicast: where it is shorter (8 ranks and more), and if all ranks ask for it; their NICs have to "
+           "receive it\n";
   }
   if (reply.multicast()) {
     const std::string& why = reply.multicast_unasked_reason();

@@ -75,7 +75,8 @@ TEST(RenderMulticast, AnExplanationSaysWhetherThereCouldBeOne) {
   EXPECT_THAT(
       RenderExplanation(reply),
       HasSubstr(
-          "\nmulticast: where it is shorter, and if all ranks ask for it; their NICs have to receive it\n"));
+          "\nmulticast: where it is shorter (8 ranks and more), and if all ranks ask for it; their NICs have to "
+          "receive it\n"));
   reply.set_multicast_unasked(false);
   reply.set_multicast(false);
   reply.set_multicast_reason("a router is between h0 and h2");

@@ -24,9 +24,9 @@
 //   async, until-error   AsyncError; the same until it is one
 //   abort:WHY            Abort
 //   abort-later:WHY      Abort, by another thread, when SIGUSR2 comes
-//   destroy, drop, swap  Destroy; the object is replaced by a new one, or by a second one, whose group goes
-//   on move                 the object is moved, and the old one called pause                until SIGUSR1
-//   comes
+//   destroy, drop        Destroy; the object is replaced by a new one
+//   swap, move           it is replaced by a second one, whose group goes on; moved, and the old one called
+//   pause                until SIGUSR1 comes
 // After a colon, steps without an argument may have a word that tells them apart.
 #include <fmt/format.h>
 #include <signal.h>
