@@ -1,7 +1,7 @@
 // One rank of two groups at once, an AllGather in one beside a ReduceScatter in the other, as an optimiser
 // with sharded weights makes them. Every result is checked. Rank 0 writes a JSON object, times being medians
-// of the slowest rank's:
-//   {"gather_us": 31000, "scatter_us": 33000, "at_once_us": 36000, "wrong": 0}
+// of the slowest rank's, and "read" the chunks that no datagram brought to the rank with the most of them:
+//   {"gather_us": 31000, "scatter_us": 33000, "at_once_us": 36000, "read": 0, "wrong": 0}
 // Exit status 0 if all was right, 1 if not, 2 for usage.
 #include <fmt/format.h>
 
@@ -65,10 +65,12 @@ class Rank {
     if (Error e = Median({&scatter_}, &scatter); !e.ok()) return e;
     if (Error e = Median({&gather_, &scatter_}, &both); !e.ok()) return e;
     if (Error e = Slowest(static_cast<int64_t>(wrong_), &wrong_of_all_); !e.ok()) return e;
+    int64_t read = 0;
+    if (Error e = Slowest(static_cast<int64_t>(gather_.comm.Datagrams().read), &read); !e.ok()) return e;
     if (flags_.join.rank == 0) {
-      fmt::print(R"({{"gather_us": {}, "scatter_us": {}, "at_once_us": {}, "wrong": {}}})"
+      fmt::print(R"({{"gather_us": {}, "scatter_us": {}, "at_once_us": {}, "read": {}, "wrong": {}}})"
                  "\n",
-                 gather, scatter, both, wrong_of_all_);
+                 gather, scatter, both, read, wrong_of_all_);
     }
     const Error left = gather_.comm.Destroy();
     const Error also = scatter_.comm.Destroy();

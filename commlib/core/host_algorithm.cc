@@ -26,18 +26,17 @@ constexpr std::array kMostInlined = {
 };
 
 // Bytes, of all parts together, with which a call goes by multicast where the group has it. By
-// bench/algorithms --multicast (bench/results/ring-or-multicast.md): with 2 and 4 ranks the ring is as short
-// or shorter. What a datagram's copy from its receive costs is more than what the ring sends twice, for long
-// calls with 8 ranks too. An AllGather of more than the staging ring, which had 512 receives then, also waits
-// for tokens.
+// bench/algorithms --multicast (bench/results/ring-or-multicast.md), and by virtual time on links of 56
+// Gbit/s where that has the longer time: of an AllGather beyond 2 MiB. With 4 ranks a long Broadcast alone
+// gains, little on such links, which is not worth a queue pair in each Init (docs/adr/0036).
 struct MulticastRow {
   Collective collective;
   uint64_t least;
   uint64_t most;
 };
 constexpr std::array kByMulticast = {
-    MulticastRow{Collective::kBroadcast, 65536, 8388608},
-    MulticastRow{Collective::kAllGather, 65536, 2097152},
+    MulticastRow{Collective::kBroadcast, 64 << 10, 16 << 20},
+    MulticastRow{Collective::kAllGather, 64 << 10, 2 << 20},
 };
 constexpr uint32_t kLeastMulticastRanks = 8;
 
