@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 
-from epic_testbed import procs
+from epic_testbed import net, offloads, procs
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -68,6 +68,25 @@ def test_up_removes_what_a_killed_up_left_behind(testbed):
     os.unlink(testbed.path("record.json"))
     assert "left behind" in up(testbed, "star-3").stderr
     testbed("exec", "h2", "--", "ping", "-c", "1", "-w", "20", "10.10.0.1")
+
+
+def test_offloads_are_what_ethtool_tells_of_them(testbed):
+    names = [testbed.namespace(end) for end in "ab"]
+    net.add_namespaces(names)
+    devices = net.Devices()
+    devices.veth((names[0], "plain"), (names[1], "plain"), 4200)
+    devices.veth((names[0], "super"), (names[1], "super"), 4200, super_frames=True)
+    devices.make()
+
+    def on(device):
+        told = subprocess.run(["ip", "netns", "exec", names[1], "ethtool", "-k", device], capture_output=True, text=True, check=True).stdout
+        return {line.split(":")[0].strip() for line in told.splitlines() if ": on" in line}
+
+    wanted = {"tx-checksumming", "tcp-segmentation-offload", "generic-segmentation-offload", "generic-receive-offload", "tx-udp-segmentation"}
+    assert on("plain") & wanted == set() and on("super") & wanted == {"tx-checksumming", "tx-udp-segmentation"}
+    assert not [name for device in ("plain", "super") for name in on(device) if name.startswith("tx-tcp")]
+    with net.inside(names[1]):
+        assert offloads.is_on("super", "tx-udp-segmentation") and not offloads.is_on("plain", "tx-udp-segmentation")
 
 
 def test_bridges_on_redundant_paths_are_refused(testbed):

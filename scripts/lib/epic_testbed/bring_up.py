@@ -149,8 +149,7 @@ exec env -i PATH="$PATH" HOME="$HOME" TMPDIR={bed.file(TEMPORARY)} EPIC_IFNAME=v
         bed, devices = self.bed, net.Devices()
         own = [HOSTS] * bool(self.guests) + [h["name"] for h in self.hosts if h["kind"] != "rxe"]
         own += [WIRE] * self.options["wire"] + [FABRIC] * (self.fabric is not None)
-        for node in [MGMT] + [s["name"] for s in self.topo["switches"]] + own:
-            net.add_namespace(bed.namespace(node))
+        net.add_namespaces([bed.namespace(node) for node in [MGMT] + [s["name"] for s in self.topo["switches"]] + own])
         names = [host["name"] for host in self.hosts if host["kind"] != "rxe"]
         net.add_host_names(bed.file(HOST_NAMES), names)
         for name in names:
@@ -236,8 +235,8 @@ exec env -i PATH="$PATH" HOME="$HOME" TMPDIR={bed.file(TEMPORARY)} EPIC_IFNAME=v
         bed = self.bed
         paths = {"share": bed.file("share"), "uml": bed.file("uml"),
                  "show": guest.hidden_from_guests([REPO, self.build or self.options["build"]])}
-        for host in self.guests:
-            spec = dict(host, vec0=f"d-{host['name']}", vec1=f"m-{host['name']}")
+        for number, host in enumerate(self.guests):
+            spec = dict(host, number=number, vec0=f"d-{host['name']}", vec1=f"m-{host['name']}")
             guest.start(bed, self.kernel, spec, paths, self.options["guest_mem"], self.mtu, bed.namespace(HOSTS))
 
     def _wait_for_guests(self, begin):

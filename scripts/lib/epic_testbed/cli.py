@@ -29,6 +29,7 @@ is epic. Options of torchrun's own stand behind --: testbed torchrun -- --max_re
 torchrun fails, end all. Exit status: that of the first that failed."""
 RESTART = """Ends daemons by SIGTERM, starts them again with the same arguments, and waits until the manager has all switches as up. One
 that has died, or was killed to see what happens, is started all the same."""
+INTERRUPTED = 130  # exit status
 
 
 def parse(argv):
@@ -146,7 +147,7 @@ def main(argv=None):
         say(str(error))
         return 1
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:
         return 1
 

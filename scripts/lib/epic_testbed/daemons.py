@@ -88,11 +88,11 @@ def wait_for_switches(bed, counts=lambda switch, asked: True):
     """Waits until the manager has every switch as up, in a row that counts(row, when it was asked for by time.monotonic()).
     BedError, with the end of a log: a daemon has ended, or 30 s were not enough."""
     begin = said = time.monotonic()
-    problem = "the manager does not answer"
+    problem, switches = "the manager does not answer", bed.switch_names()
     while True:
         asked, rows = time.monotonic(), _switches(bed)
         states = rows and {name: row.get("state") if counts(row, asked) else "not heard of yet" for name, row in rows.items()}
-        down = [n for n in bed.switch_names() if states is None or states.get(n) != "up"]
+        down = [n for n in switches if states is None or states.get(n) != "up"]
         now = time.monotonic()
         if not down:
             say(f"{len(states)} switch{'' if len(states) == 1 else 'es'} registered after {now - begin:.1f} s")

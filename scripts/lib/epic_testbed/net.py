@@ -2,19 +2,24 @@
 
 import contextlib
 import ctypes
+import errno
 import os
+import socket
 import subprocess
 
-from . import procs
+from . import offloads, procs
 
 MGMT_MTU = 1500
 TIMEOUT_S = 60  # of one command, which takes some milliseconds
 ETC = "/etc/netns"  # iproute2's
-_CLONE_NEWNET = 0x40000000
+_CLONE_NEWNET, _CLONE_NEWUTS = 0x40000000, 0x04000000
+_MS_BIND = 4096
+_LIBC = ctypes.CDLL(None, use_errno=True)
 
-
-# The offloads of a veth that sends super-frames: segmentation of UDP by who receives them, which goes with leaving
-# checksums to him; that of TCP as little as elsewhere.
+# The offloads of a link's end: checksums are in the packets, which nobody merges or cuts.
+PLAIN = "tx off tso off gso off gro off"
+# Of a veth that sends super-frames: segmentation of UDP by who receives them, which goes with leaving checksums to him; that
+# of TCP as little as elsewhere.
 SUPER_FRAMES = "tso off gso off gro off tx on tx-udp-segmentation on"
 
 
@@ -25,30 +30,46 @@ class NetError(Exception):
 @contextlib.contextmanager
 def inside(namespace):
     """The calling thread is in the namespace for as long; a socket stays in the one that it was made in."""
-    libc = ctypes.CDLL(None, use_errno=True)
     with open("/proc/thread-self/ns/net", "rb") as own:
         try:
             with open(f"/run/netns/{namespace}", "rb") as there:
-                if libc.setns(there.fileno(), _CLONE_NEWNET) != 0:
+                if _LIBC.setns(there.fileno(), _CLONE_NEWNET) != 0:
                     raise NetError(f"cannot enter namespace {namespace}: {os.strerror(ctypes.get_errno())}")
         except FileNotFoundError as error:
             raise NetError(f"there is no namespace {namespace}") from error
         try:
             yield
         finally:
-            libc.setns(own.fileno(), _CLONE_NEWNET)
+            _LIBC.setns(own.fileno(), _CLONE_NEWNET)
 
 
 def add_host_names(folder, names):
     """Makes a UTS namespace with each host name, kept by a mount on the file of that name in the folder, as iproute2 keeps
     networks in /run/netns."""
-    run(["sh", "-ec", 'cd "$1"; shift; for name; do : >"$name"; unshare --uts="$name" hostname "$name"; done', "sh", folder, *names])
+    with procs.uninterrupted(), open("/proc/thread-self/ns/uts", "rb") as own:
+        try:
+            for name in names:
+                path = os.path.join(folder, name)
+                with open(path, "wb"):
+                    pass
+                _succeed(_LIBC.unshare(_CLONE_NEWUTS), "a namespace for a host's name")
+                socket.sethostname(name)
+                _succeed(_LIBC.mount(b"/proc/thread-self/ns/uts", os.fsencode(path), None, ctypes.c_ulong(_MS_BIND), None), path)
+        finally:
+            _LIBC.setns(own.fileno(), _CLONE_NEWUTS)
 
 
 def delete_host_names(folder):
     """Undoes add_host_names, also of what was begun."""
     if os.path.isdir(folder):
-        run(["sh", "-c", 'cd "$1" && for name in *; do ! mountpoint -q "$name" || umount "$name" || exit; done', "sh", folder])
+        for name in os.listdir(folder):
+            if _LIBC.umount2(os.fsencode(os.path.join(folder, name)), 0) != 0 and ctypes.get_errno() != errno.EINVAL:  # not mounted
+                _succeed(-1, os.path.join(folder, name))
+
+
+def _succeed(result, what):
+    if result != 0:
+        raise NetError(f"{what}: {os.strerror(ctypes.get_errno())}")
 
 
 def add_etc(namespace, folder):
@@ -70,12 +91,21 @@ def delete_etc(prefix):
             os.rmdir(ETC)  # only if it is empty
 
 
-def set_offloads(prefix, offloads):
+def set_offloads(prefix, words):
     """Sets them, as ethtool takes them, on every device but bridges in the namespaces whose names begin so."""
-    script = ("for d in /sys/class/net/*; do d=${d##*/}; case $d in lo|br*) continue;; esac; "
-              f"ethtool -K $d {offloads} || exit 1; done")
     for namespace in namespaces(prefix):
-        run(["ip", "netns", "exec", namespace, "sh", "-c", script])
+        with inside(namespace):
+            for _, name in socket.if_nameindex():
+                if not name.startswith(("lo", "br")):
+                    _change(namespace, name, words)
+
+
+def _change(namespace, device, words):
+    """Of a device of the namespace that the calling thread is in."""
+    try:
+        offloads.change(device, words)
+    except OSError as error:
+        raise NetError(f"{namespace}: ethtool -K {device} {words}: {error.strerror}") from error
 
 
 def run(argv, check=True, text=None):
@@ -107,19 +137,38 @@ def namespaces(prefix):
 
 def pids_in(prefix):
     """Pids of all processes in the namespaces whose names start with prefix."""
-    pids = []
+    own, found = set(), []
     for namespace in namespaces(prefix):
-        pids += [int(p) for p in run(["ip", "netns", "pids", namespace], check=False).split()]
-    return [pid for pid in pids if pid != os.getpid()]
+        with contextlib.suppress(OSError):
+            own.add(_identity(f"/run/netns/{namespace}"))
+    for entry in os.listdir("/proc") if own else ():
+        if entry.isdigit():
+            with contextlib.suppress(OSError):  # it has ended
+                if _identity(f"/proc/{entry}/ns/net") in own:
+                    found.append(int(entry))
+    return [pid for pid in found if pid != os.getpid()]
+
+
+def _identity(path):
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
 
 
 def add_namespace(namespace):
-    """Makes a namespace whose kernel neither routes nor speaks IPv6, with ARP for a port's own address."""
-    run(["ip", "netns", "add", namespace])
-    settings = ["net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1",
-                "net.ipv4.ip_forward=0", "net.ipv4.conf.all.arp_ignore=1"]
-    run(["nsenter", f"--net=/run/netns/{namespace}", "--", "sysctl", "-qw"] + settings)
-    batch(["link set lo up"], namespace)
+    """As add_namespaces, of one."""
+    add_namespaces([namespace])
+
+
+def add_namespaces(names):
+    """Makes namespaces whose kernel neither routes nor speaks IPv6, with ARP for a port's own address."""
+    batch([f"netns add {name}" for name in names])
+    settings = {"ipv6/conf/all/disable_ipv6": 1, "ipv6/conf/default/disable_ipv6": 1, "ipv4/ip_forward": 0, "ipv4/conf/all/arp_ignore": 1}
+    for name in names:
+        with inside(name):
+            for setting, value in settings.items():
+                with open(f"/proc/sys/net/{setting}", "w", encoding="ascii") as file:
+                    file.write(str(value))
+            offloads.bring_up("lo")
 
 
 def allow_routing(namespace):
@@ -130,8 +179,7 @@ def allow_routing(namespace):
 
 def delete_namespaces(prefix):
     """Deletes the namespaces, and with them every device in them."""
-    for namespace in namespaces(prefix):
-        run(["ip", "netns", "del", namespace])
+    batch([f"netns del {namespace}" for namespace in namespaces(prefix)])
 
 
 class Devices:
@@ -188,16 +236,19 @@ class Devices:
             batch(lines, namespace, "tc")
         for namespace, lines in self._lines.items():
             batch(lines, namespace)
-            wanted = [n for n in self._names[namespace] if (namespace, n) in self._super_frames]
-            others = [n for n in self._names[namespace] if n not in wanted]
-            script = "set -e; "
-            script += f"for n in {' '.join(others)}; do ethtool -K $n tx off tso off gso off gro off; done; "
-            script += f"for n in {' '.join(wanted)}; do ethtool -K $n {SUPER_FRAMES}; ethtool -k $n; done"
-            said = run(["nsenter", f"--net=/run/netns/{namespace}", "--", "sh", "-c", script])
-            if said.count("tx-udp-segmentation: on") != len(wanted):
-                raise NetError(f"{namespace}: {', '.join(wanted)} would not send super-frames in one piece: "
-                               f"ethtool -K DEVICE {SUPER_FRAMES} was not obeyed; "
-                               "bring the test bed up with --single-frames")
+            with inside(namespace):
+                for name in self._names[namespace]:
+                    self._set_offloads(namespace, name)
+
+    def _set_offloads(self, namespace, name):
+        """Of a device of the namespace that the calling thread is in."""
+        if (namespace, name) not in self._super_frames:
+            _change(namespace, name, PLAIN)
+            return
+        _change(namespace, name, SUPER_FRAMES)
+        if not offloads.is_on(name, "tx-udp-segmentation"):
+            raise NetError(f"{namespace}: {name} would not send super-frames in one piece: ethtool -K DEVICE {SUPER_FRAMES} was not "
+                           "obeyed; bring the test bed up with --single-frames")
 
     def _add(self, namespace, name, lines):
         if name:
