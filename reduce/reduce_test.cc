@@ -1,7 +1,5 @@
 #include "reduce/reduce.h"
 
-#include <dlfcn.h>
-
 #include <random>
 #include <span>
 #include <string>
@@ -63,17 +61,6 @@ TEST(ReduceTest, TestsTheBaseline) {
   }
   RecordProperty("targets", names);
   EXPECT_TRUE(has_baseline) << names;
-}
-
-// targets.cc stands in for libhwy, which says the same.
-TEST(ReduceTest, InstructionSetsAreThoseThatHighwayFinds) {
-  void* const library = dlopen("libhwy.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) GTEST_SKIP() << dlerror();
-  using Supported = int64_t();
-  auto* const theirs = reinterpret_cast<Supported*>(dlsym(library, "_ZN3hwy16SupportedTargetsEv"));
-  ASSERT_NE(theirs, nullptr) << dlerror();
-  EXPECT_EQ(hwy::SupportedTargets(), theirs());
-  EXPECT_NE(hwy::SupportedTargets() & HWY_TARGETS, 0);
 }
 
 TEST(ReduceTest, ReducesEveryLengthAtEveryAlignment) {
