@@ -7,7 +7,7 @@ import os
 import socket
 import subprocess
 
-from . import offloads, procs
+from . import procs
 
 MGMT_MTU = 1500
 TIMEOUT_S = 60  # of one command, which takes some milliseconds
@@ -91,21 +91,12 @@ def delete_etc(prefix):
             os.rmdir(ETC)  # only if it is empty
 
 
-def set_offloads(prefix, words):
+def set_offloads(prefix, offloads):
     """Sets them, as ethtool takes them, on every device but bridges in the namespaces whose names begin so."""
+    script = ("for d in /sys/class/net/*; do d=${d##*/}; case $d in lo|br*) continue;; esac; "
+              f"ethtool -K $d {offloads} || exit 1; done")
     for namespace in namespaces(prefix):
-        with inside(namespace):
-            for _, name in socket.if_nameindex():
-                if not name.startswith(("lo", "br")):
-                    _change(namespace, name, words)
-
-
-def _change(namespace, device, words):
-    """Of a device of the namespace that the calling thread is in."""
-    try:
-        offloads.change(device, words)
-    except OSError as error:
-        raise NetError(f"{namespace}: ethtool -K {device} {words}: {error.strerror}") from error
+        run(["ip", "netns", "exec", namespace, "sh", "-c", script])
 
 
 def run(argv, check=True, text=None):
@@ -168,7 +159,7 @@ def add_namespaces(names):
             for setting, value in settings.items():
                 with open(f"/proc/sys/net/{setting}", "w", encoding="ascii") as file:
                     file.write(str(value))
-            offloads.bring_up("lo")
+        batch(["link set lo up"], name)
 
 
 def allow_routing(namespace):
@@ -236,19 +227,17 @@ class Devices:
             batch(lines, namespace, "tc")
         for namespace, lines in self._lines.items():
             batch(lines, namespace)
+            wanted = [n for n in self._names[namespace] if (namespace, n) in self._super_frames]
+            others = [n for n in self._names[namespace] if n not in wanted]
+            script = "set -e; "
+            script += f"for n in {' '.join(others)}; do ethtool -K $n {PLAIN}; done; "
+            script += f"for n in {' '.join(wanted)}; do ethtool -K $n {SUPER_FRAMES}; ethtool -k $n; done"
             with inside(namespace):
-                for name in self._names[namespace]:
-                    self._set_offloads(namespace, name)
-
-    def _set_offloads(self, namespace, name):
-        """Of a device of the namespace that the calling thread is in."""
-        if (namespace, name) not in self._super_frames:
-            _change(namespace, name, PLAIN)
-            return
-        _change(namespace, name, SUPER_FRAMES)
-        if not offloads.is_on(name, "tx-udp-segmentation"):
-            raise NetError(f"{namespace}: {name} would not send super-frames in one piece: ethtool -K DEVICE {SUPER_FRAMES} was not "
-                           "obeyed; bring the test bed up with --single-frames")
+                said = run(["sh", "-c", script])
+            if said.count("tx-udp-segmentation: on") != len(wanted):
+                raise NetError(f"{namespace}: {', '.join(wanted)} would not send super-frames in one piece: "
+                               f"ethtool -K DEVICE {SUPER_FRAMES} was not obeyed; "
+                               "bring the test bed up with --single-frames")
 
     def _add(self, namespace, name, lines):
         if name:
