@@ -8,12 +8,14 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "base/command_line.h"
 #include "base/manager_address.h"
 #include "base/path_mtu.h"
 #include "incmanager/cli/client.h"
 #include "incmanager/cli/serve.h"
+#include "incmanager/cli/store.h"
 #include "protocol/modes.h"
 #include "protocol/types.h"
 
@@ -53,6 +55,7 @@ class Commands {
     AddExplain();
     AddPolicies();
     AddTenants();
+    AddStore();
   }
 
   int Run(int argc, char** argv) {
@@ -107,6 +110,11 @@ class Commands {
              "multicast")
         .Changed([this](std::string& text) { return ReadMulticast(text); })
         .ShowDefault();
+    serve
+        .Add("--store", &serve_.store,
+             "folder in which is kept what outlives the manager: what operators have reserved and set, and events; "
+             "memory: nothing outlives it")
+        .ShowDefault(std::string(kDefaultStore) + " if it is there, else memory");
     serve.Add("--start-psn", &serve_.groups.start_psn, "for tests: first PSN of every endpoint; else random")
         .From(0u, kMaxPsn, "a PSN has 24 bits");
     serve.Add("--log-level", &serve_.log_level, "trace, debug, info, warn or error")
@@ -254,6 +262,27 @@ class Commands {
         .Changed(NotNegative);
   }
 
+  void AddStore() {
+    const Command store = line_.AddCommand(
+        "store", "a manager's store, while no manager holds it: is it whole, what is in it, copies of it");
+    store.RequireCommand();
+    const auto add = [&](const char* name, const char* help, std::function<int()> action) {
+      const Command command =
+          store.AddCommand(name, help, [this, action = std::move(action)] { action_ = action; });
+      command.Add("--store", &store_, "its folder").ShowDefault();
+      return command;
+    };
+    add("check", "whether it can be read whole, and how much is in it", [this] { return CheckStore(store_); });
+    add("dump", "each row as a line of JSON", [this] { return DumpStore(store_); });
+    add("backup", "a copy in one file", [this] { return BackUpStoreTo(store_, name_); })
+        .Add("file", &name_, "that is made; it must not be there yet")
+        .Required();
+    add("restore", "makes a backup the folder's store; what was there stays beside it",
+        [this] { return RestoreStoreFrom(store_, name_); })
+        .Add("file", &name_, "a backup")
+        .Required();
+  }
+
   // Options that decide where a group is placed, and by which path it goes.
   void AddPlacement(const Command& command) {
     command.Add("--mode", &create_.mode, "how switches realise it, by any of its names: " + ModeChoice())
@@ -341,6 +370,7 @@ class Commands {
   std::string multicast_ = MulticastRange{}.ToString();
   ClientOptions client_;
   std::string name_;
+  std::string store_ = kDefaultStore;
   bool force_ = false;
   CreateOptions create_;
   TenantOptions tenant_;

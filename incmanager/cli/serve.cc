@@ -5,11 +5,16 @@
 #include <spdlog/spdlog.h>
 
 #include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <utility>
 
 #include "base/end_signals.h"
 #include "base/path_mtu.h"
 #include "incmanager/cli/client.h"
+#include "incmanager/cli/store.h"
 #include "incmanager/rpc/server.h"
+#include "incmanager/store/sqlite_store.h"
 #include "incmanager/text.h"
 #include "incmanager/topology.h"
 
@@ -19,6 +24,13 @@ namespace {
 int Complain(const Status& status, int code) {
   fmt::print(stderr, "incmanager: {}\n", std::string(status.message().data(), status.message().size()));
   return code;
+}
+
+// Null if nothing is to be kept.
+StatusOr<std::unique_ptr<Store>> StoreOf(const ServeOptions& options) {
+  const bool is_default = options.store.empty() && std::filesystem::is_directory(kDefaultStore);
+  if (options.store == "memory" || (options.store.empty() && !is_default)) return std::unique_ptr<Store>();
+  return OpenStore(is_default ? kDefaultStore : options.store, true);
 }
 
 }  // namespace
@@ -32,7 +44,10 @@ int Serve(const ServeOptions& options) {
 
   const EndSignals ends;
 
-  const auto server = ManagerServer::Start(*topology, options.groups, options.listen, options.links);
+  StatusOr<std::unique_ptr<Store>> store = StoreOf(options);
+  if (!store.ok()) return Complain(store.status(), kExitRefused);
+  const auto server =
+      ManagerServer::Start(*topology, options.groups, options.listen, options.links, *std::move(store));
   if (!server.ok()) return Complain(server.status(), kExitRefused);
   spdlog::info("manager of {} ({}, {}{}) on {}, port {}", topology->name,
                Counted(topology->switches.size(), "switch", "switches"),

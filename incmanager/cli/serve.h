@@ -13,10 +13,11 @@ struct ServeOptions {
   LinkDefaults links;    // of discovered ones
   std::string listen = "127.0.0.1:7400";
   std::string log_level = "info";
+  std::string store;  // folder, "memory" for none; empty: kDefaultStore if it is there, else none
   GroupOptions groups;
 };
 
-// Returns an exit code: 0 after a signal, kExitRefused if it cannot serve, kExitUsage if the topology is not
+// Returns an exit code: 0 after a signal, kExitRefused if it cannot serve or its store is not good, kExitUsage if the topology is not
 // good.
 int Serve(const ServeOptions& options);
 

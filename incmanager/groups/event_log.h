@@ -2,9 +2,11 @@
 // Not thread-safe; no clock, the time comes in.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,6 +47,16 @@ class EventLog {
   // the newest such line of each of kKept of these.
   void AddEnding(Nanos now, const std::string& line);
 
+  // What a store lacks since the last call: at most so many events that are new or have counted, and the numbers
+  // of those that are kept no longer. The rest comes with the next call.
+  struct Changes {
+    std::vector<Event> events;
+    std::vector<uint64_t> dropped;
+  };
+  Changes TakeChanges(size_t most);
+  // Those of a former manager, by ascending numbers; to be called first.
+  void Resume(const std::vector<Event>& events);
+
   // The number of the newest; 0 if there is none.
   uint64_t newest() const { return next_ - 1; }
 
@@ -52,11 +64,15 @@ class EventLog {
   // The event that the line has become, or that it repeats; valid until the next one.
   Event& Put(Nanos now, const std::string& line);
   void DropOldest();
+  void Lose(uint64_t number);
 
   std::map<uint64_t, Event> endings_;          // by number, of those that are not in events_ any more
   std::map<std::string, uint64_t> ending_of_;  // by what they are about
   std::deque<Event> events_;                   // neighbours' numbers differ by one
   std::map<std::string, uint64_t> newest_of_;  // by what they are about, of those kept
+  // By number, what TakeChanges has not given yet.
+  std::set<uint64_t> changed_, dropped_;
+  uint64_t given_ = 0;  // the highest number that it has given
   uint64_t next_ = 1;
 };
 

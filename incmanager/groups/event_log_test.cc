@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
 namespace epic::manager {
 namespace {
 
@@ -107,6 +112,53 @@ TEST(EventLog, TextOfOthersIsCutAndPrintable) {
   EXPECT_LE(texts[0].size(), EventLog::kMaxTextBytes + 3);
   EXPECT_EQ(texts[0].substr(texts[0].size() - 5), "\u00e4...") << "between characters";
   EXPECT_EQ(texts[1], "?[2J??\u00e4");
+}
+
+// What a store is told makes, with the same numbers, a log that answers the same.
+TEST(EventLog, GivesWhatAStoreLacksAndGoesOnFromIt) {
+  EventLog log;
+  std::map<uint64_t, Event> kept;
+  const auto keep = [&kept](EventLog* from, size_t most) {
+    const EventLog::Changes changes = from->TakeChanges(most);
+    for (const uint64_t number : changes.dropped) EXPECT_EQ(kept.erase(number), 1u) << number;
+    for (const Event& event : changes.events) kept[event.number] = event;
+    EXPECT_LE(changes.events.size(), most);
+    return changes.events.size();
+  };
+  const auto resumed = [&kept] {
+    std::vector<Event> events;
+    for (const auto& [number, event] : kept) events.push_back(event);
+    auto after = std::make_unique<EventLog>();
+    after->Resume(events);
+    return after;
+  };
+  log.Add(1, "group a: joined");
+  log.AddEnding(2, "group a: ended");
+  log.Add(3, "switch s: refused");
+  EXPECT_EQ(keep(&log, 2), 2u);
+  log.Add(4, "switch s: refused");
+  EXPECT_EQ(keep(&log, 2), 1u);
+  EXPECT_EQ(keep(&log, 2), 0u);
+  EXPECT_EQ(kept.at(3).times, 2u);
+  EXPECT_EQ(resumed()->newest(), 3u);
+  EXPECT_EQ(Texts(*resumed()), Texts(log));
+
+  // Who is not asked for long is not to be told of what has come and gone meanwhile.
+  for (size_t i = 0; i < EventLog::kKept + 10; ++i) log.Add(5, "group b: is made for time " + std::to_string(i));
+  log.AddEnding(6, "group a: ended again");
+  while (keep(&log, 1'000) != 0) {
+  }
+  // The ending before it is still there, among those that stay.
+  EXPECT_EQ(kept.size(), EventLog::kKept + 1);
+  const auto after = resumed();
+  EXPECT_EQ(after->newest(), log.newest());
+  EXPECT_EQ(Texts(*after, {.about = "group a"}), (Strings{"ended", "ended again"}));
+  bool more = false;
+  EXPECT_EQ(after->Find({.last = 5}, &more).front().number, log.Find({.last = 5}, &more).front().number);
+  // Both go on alike.
+  for (EventLog* const one : {&log, after.get()}) one->AddEnding(7, "group b: ended");
+  EXPECT_EQ(log.newest(), after->newest());
+  EXPECT_EQ(after->TakeChanges(10).dropped, log.TakeChanges(10).dropped);
 }
 
 }  // namespace

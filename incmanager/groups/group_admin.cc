@@ -3,26 +3,34 @@
 
 #include <set>
 
+#include "base/check.h"
 #include "base/counted.h"
 #include "incmanager/groups/group_life.h"
 
 namespace epic::manager {
 
-Status GroupLife::Create(const GroupSpec& asked) {
-  const GroupSpec spec = WithDefaults(asked, default_policy_);
+StatusOr<GroupSpec> GroupLife::MayCreate(const GroupSpec& asked) const {
+  GroupSpec spec = WithDefaults(asked, default_policy_);
   if (const Failure wrong = WrongName("name:", spec.name); !wrong.ok()) return StatusOf(wrong);
   if (reserved_.contains(spec.name) || live_.contains(spec.name)) {
     return MakeStatus(StatusCode::kAlreadyExists, fmt::format("group {} exists", spec.name));
   }
   if (const Failure wrong = admission_.RefusesGroup(spec); !wrong.ok()) return StatusOf(wrong);
-  reserved_[spec.name] = spec;
+  return spec;
+}
+
+Status GroupLife::Create(const GroupSpec& asked) {
+  const StatusOr<GroupSpec> spec = MayCreate(asked);
+  if (!spec.ok()) return spec.status();
+  reserved_[spec->name] = *spec;
   world_->Note(
-      fmt::format("group {}: reserved for {}", spec.name, Counted(spec.world_size, "rank", "ranks")));
+      fmt::format("group {}: reserved for {}", spec->name, Counted(spec->world_size, "rank", "ranks")));
   return absl::OkStatus();
 }
 
-Status GroupLife::Destroy(Nanos now, const std::string& name, bool force) {
-  Group* group = Live(name);
+Status GroupLife::MayDestroy(const std::string& name, bool force) const {
+  const auto live = live_.find(name);
+  const Group* const group = live == live_.end() ? nullptr : &groups_.at(live->second);
   if (group == nullptr && !reserved_.contains(name)) {
     return MakeStatus(StatusCode::kNotFound, fmt::format("there is no group {}", name));
   }
@@ -31,9 +39,16 @@ Status GroupLife::Destroy(Nanos now, const std::string& name, bool force) {
                       fmt::format("group {} is {} with {}; use --force to end it under them", name,
                                   Name(group->phase), Counted(group->members.size(), "rank", "ranks")));
   }
+  return absl::OkStatus();
+}
+
+Status GroupLife::Destroy(Nanos now, const std::string& name, bool force) {
+  if (Status status = MayDestroy(name, force); !status.ok()) return status;
+  Group* const group = Live(name);
   Group blank;
   if (const auto reserved = reserved_.extract(name)) blank.spec = reserved.mapped();
   const bool has_lived = generations_.erase(name) != 0;
+  begun_.erase(name);
   if (group != nullptr) {
     FailGroup(now, group,
               {ErrorCode::kAborted, fmt::format("group {} was destroyed by its operator", name), -1, ""});
@@ -106,30 +121,45 @@ void GroupLife::SetDefaultPolicy(Policy policy) {
   world_->Note(fmt::format("policy: {} from now on, of groups that ask for none", Name(policy)));
 }
 
-Status GroupLife::SetTenant(const Tenant& tenant) {
-  if (const Failure wrong = WrongName("tenant: its name", tenant.name); !wrong.ok()) return StatusOf(wrong);
+std::vector<SwitchMemory> GroupLife::Memories() const {
   std::vector<SwitchMemory> memories;
   for (const NodeId node : topology_->switches) {
     const uint64_t bytes = switches_->entry(node).engine.arena_bytes;
     if (bytes != 0) memories.push_back({node, topology_->nodes[node].name, bytes});
   }
+  return memories;
+}
+
+Status GroupLife::MaySetTenant(const Tenant& tenant) const {
+  if (const Failure wrong = WrongName("tenant: its name", tenant.name); !wrong.ok()) return StatusOf(wrong);
+  const std::vector<SwitchMemory> memories = Memories();
   if (memories.empty() && (tenant.limit_bytes || tenant.guaranteed_bytes != 0)) {
     return MakeStatus(StatusCode::kFailedPrecondition,
                       fmt::format("{}: no switch has said yet how much it has",
                                   tenant.guaranteed_bytes != 0 ? "guarantee_bytes" : "limit_bytes"));
   }
-  if (Status status = tenants_.Set(tenant, memories, load_); !status.ok()) return status;
+  return tenants_.MaySet(tenant, memories, load_);
+}
+
+Status GroupLife::SetTenant(const Tenant& tenant) {
+  if (Status status = MaySetTenant(tenant); !status.ok()) return status;
+  tenants_.Restore(tenant);
   world_->Note(fmt::format("tenant {}: set", tenant.name));
   return absl::OkStatus();
 }
 
-Status GroupLife::RemoveTenant(const std::string& name) {
+Status GroupLife::MayRemoveTenant(const std::string& name) const {
   for (const auto& [group, spec] : reserved_) {
     if (spec.tenant != name || name.empty()) continue;
     return MakeStatus(StatusCode::kFailedPrecondition,
                       fmt::format("tenant: group {} is reserved for {}", group, name));
   }
-  if (Status status = tenants_.Remove(name, load_); !status.ok()) return status;
+  return tenants_.MayRemove(name, load_);
+}
+
+Status GroupLife::RemoveTenant(const std::string& name) {
+  if (Status status = MayRemoveTenant(name); !status.ok()) return status;
+  EPIC_CHECK(tenants_.Remove(name, load_).ok());
   world_->Note(fmt::format("tenant {}: removed", name));
   return absl::OkStatus();
 }

@@ -89,7 +89,10 @@ Group GroupLife::NewGroup(const JoinRequest& join) const {
 }
 
 Group& GroupLife::Begin(Group group) {
-  if (group.reserved) group.generation = ++generations_[group.spec.name];
+  if (group.reserved) {
+    group.generation = ++generations_[group.spec.name];
+    begun_.insert(group.spec.name);
+  }
   group.id = next_id_++;
   live_[group.spec.name] = group.id;
   return groups_.emplace(group.id, std::move(group)).first->second;

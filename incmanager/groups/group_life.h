@@ -20,6 +20,7 @@
 //   it only while that group runs.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -39,6 +40,7 @@
 #include "incmanager/groups/group.h"
 #include "incmanager/groups/health_watch.h"
 #include "incmanager/groups/install_answer.h"
+#include "incmanager/groups/kept_groups.h"
 #include "incmanager/groups/multicast_pool.h"
 #include "incmanager/groups/placer.h"
 #include "incmanager/groups/plan.h"
@@ -79,6 +81,10 @@ class GroupLife {
             const GroupOptions& options, uint64_t seed);
   GroupLife(const GroupLife&) = delete;
   GroupLife& operator=(const GroupLife&) = delete;
+
+  // What a former manager's operators have asked for; to be called first. It is not judged anew: what cannot be
+  // any more, as a host that is not there, is told to the ranks that join.
+  void Resume(const KeptGroups& kept);
 
   // Sessions. A refused join is answered by a Failure.
   void OnJoin(Nanos now, SessionId session, const JoinRequest& join);
@@ -145,6 +151,19 @@ class GroupLife {
   Status Create(const GroupSpec& spec);
   Status Destroy(Nanos now, const std::string& name, bool force);
 
+  // What Create, Destroy, SetTenant and RemoveTenant would say now, without doing it. MayCreate gives what would be
+  // reserved.
+  StatusOr<GroupSpec> MayCreate(const GroupSpec& spec) const;
+  Status MayDestroy(const std::string& name, bool force) const;
+  Status MaySetTenant(const Tenant& tenant) const;
+  Status MayRemoveTenant(const std::string& name) const;
+  // What a store is to keep. Null if no group of this name is reserved; valid until the next call that is not const.
+  const GroupSpec* FindReserved(const std::string& name) const;
+  // How often a reserved group has begun.
+  uint32_t LivesOf(const std::string& name) const;
+  // Names of reserved groups that have begun and were not given yet, at most so many.
+  std::vector<std::string> TakeBegun(size_t most);
+
   // What a group of this spec, with a rank for each of its hosts, would get now: by the code that places
   // groups, and without that anything is changed or taken. What only ranks and switches can say is not
   // known: the memory of switches, their QPNs, and what the ranks' NICs carry. Errors: NOT_FOUND and
@@ -179,6 +198,7 @@ class GroupLife {
   Group NewGroup(const JoinRequest& join) const;
   Group& Begin(Group group);
   Group* Live(const std::string& name);
+  std::vector<SwitchMemory> Memories() const;
   // Null if the session has joined none.
   std::pair<Group*, Member*> OfSession(SessionId session);
 
@@ -225,6 +245,7 @@ class GroupLife {
   uint64_t next_id_;
   std::map<std::string, GroupSpec> reserved_;
   std::map<std::string, uint32_t> generations_;  // of reserved groups: lives so far
+  std::set<std::string> begun_;                  // of these, not given by TakeBegun
   std::map<uint64_t, Group> groups_;
   EndedGroups ends_;
   std::map<std::string, uint64_t> live_;    // groups that are not failed, by name

@@ -24,6 +24,12 @@ uint64_t Tenants::Unmet(const Tenant& tenant, NodeId node, const Load& load) {
 }
 
 Status Tenants::Set(const Tenant& tenant, const std::vector<SwitchMemory>& switches, const Load& load) {
+  Status status = MaySet(tenant, switches, load);
+  if (status.ok()) Restore(tenant);
+  return status;
+}
+
+Status Tenants::MaySet(const Tenant& tenant, const std::vector<SwitchMemory>& switches, const Load& load) const {
   if (tenant.guaranteed_bytes > tenant.limit_bytes.value_or(UINT64_MAX)) {
     return MakeStatus(StatusCode::kInvalidArgument,
                       fmt::format("guarantee_bytes: {} are more than the limit of {}",
@@ -56,18 +62,22 @@ Status Tenants::Set(const Tenant& tenant, const std::vector<SwitchMemory>& switc
                       BytesWords(unmet), memory.name, BytesWords(free)));
     }
   }
-  tenants_[tenant.name] = tenant;
   return absl::OkStatus();
 }
 
 Status Tenants::Remove(const std::string& name, const Load& load) {
+  Status status = MayRemove(name, load);
+  if (status.ok()) tenants_.erase(name);
+  return status;
+}
+
+Status Tenants::MayRemove(const std::string& name, const Load& load) const {
   if (!tenants_.contains(name))
     return MakeStatus(StatusCode::kNotFound, fmt::format("tenant: there is no tenant {}", name));
   if (const uint64_t groups = load.of(name).groups; groups != 0) {
     return MakeStatus(StatusCode::kFailedPrecondition,
                       fmt::format("tenant: {} has {} on switches", name, Counted(groups, "group")));
   }
-  tenants_.erase(name);
   return absl::OkStatus();
 }
 

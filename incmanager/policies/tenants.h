@@ -39,6 +39,11 @@ class Tenants {
   Status Set(const Tenant& tenant, const std::vector<SwitchMemory>& switches, const Load& load);
   // Errors: NOT_FOUND, FAILED_PRECONDITION (it has groups).
   Status Remove(const std::string& name, const Load& load);
+  // What these would say, without doing it.
+  Status MaySet(const Tenant& tenant, const std::vector<SwitchMemory>& switches, const Load& load) const;
+  Status MayRemove(const std::string& name, const Load& load) const;
+  // One that Set has taken before; it is not judged.
+  void Restore(const Tenant& tenant) { tenants_[tenant.name] = tenant; }
   // Null if there is none.
   const Tenant* Find(const std::string& name) const;
   std::vector<Tenant> List() const;  // by name

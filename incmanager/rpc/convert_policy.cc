@@ -125,16 +125,21 @@ StatusOr<Tenant> FromProto(const proto::Tenant& tenant) {
   return out;
 }
 
+proto::Tenant ToProto(const Tenant& tenant) {
+  proto::Tenant out;
+  out.set_name(tenant.name);
+  if (tenant.limit_bytes) out.set_limit_bytes(*tenant.limit_bytes);
+  if (tenant.limit_groups) out.set_limit_groups(*tenant.limit_groups);
+  if (tenant.limit_kbps) out.set_limit_gbps(GbpsOf(*tenant.limit_kbps));
+  out.set_guarantee_bytes(tenant.guaranteed_bytes);
+  return out;
+}
+
 proto::TenantsReply ToProto(const Topology& topology, const Tenants& tenants, const Load& load) {
   proto::TenantsReply reply;
   for (const Tenant& tenant : tenants.List()) {
     proto::TenantState& state = *reply.add_tenants();
-    proto::Tenant& out = *state.mutable_tenant();
-    out.set_name(tenant.name);
-    if (tenant.limit_bytes) out.set_limit_bytes(*tenant.limit_bytes);
-    if (tenant.limit_groups) out.set_limit_groups(*tenant.limit_groups);
-    if (tenant.limit_kbps) out.set_limit_gbps(GbpsOf(*tenant.limit_kbps));
-    out.set_guarantee_bytes(tenant.guaranteed_bytes);
+    *state.mutable_tenant() = ToProto(tenant);
     const TenantLoad& taken = load.of(tenant.name);
     state.set_groups(taken.groups);
     state.set_reserved_gbps(GbpsOf(taken.reserved_kbps));

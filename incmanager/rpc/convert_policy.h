@@ -21,6 +21,7 @@ void AddRequests(const proto::DumpReply& tables, uint64_t group_id, proto::Group
 StatusOr<Policy> PolicyFromProto(const proto::PolicyRequest& request);
 // Errors: INVALID_ARGUMENT naming the field.
 StatusOr<Tenant> FromProto(const proto::Tenant& tenant);
+proto::Tenant ToProto(const Tenant& tenant);
 proto::TenantsReply ToProto(const Topology& topology, const Tenants& tenants, const Load& load);
 
 // A rate that is told in Gbit/s.

@@ -28,8 +28,13 @@ std::string WordsOf(const Status& status) { return {status.message().data(), sta
 
 }  // namespace
 
-ManagerCore::ManagerCore(Topology topology, const GroupOptions& options, const LinkDefaults& defaults)
-    : state_(std::move(topology), options, RandomSeed(), RandomSeed(), this, defaults), dumps_(&Now), calls_(&Now) {
+ManagerCore::ManagerCore(Topology topology, const GroupOptions& options, const LinkDefaults& defaults, Store* store,
+                         const Kept& kept)
+    : state_(std::move(topology), options, RandomSeed(), RandomSeed(), this, defaults),
+      dumps_(&Now),
+      calls_(&Now),
+      committer_(store) {
+  if (store != nullptr) state_.Resume(At(), kept, store->Place());
   ticker_ = std::thread([this] { TickLoop(); });
 }
 
@@ -50,6 +55,8 @@ void ManagerCore::Stop() {
 ManagerCore::~ManagerCore() {
   Stop();
   ticker_.join();
+  for (Batch rest = state_.TakeUnkept(At()); !rest.empty(); rest = state_.TakeUnkept(At()))
+    committer_.Post(std::move(rest));
   links_.clear();
 }
 
@@ -60,6 +67,7 @@ void ManagerCore::TickLoop() {
     TakeProbeReplies(now);
     state_.Tick(now);
     SendSignsOfLife(now);
+    KeepMore(now);
     changed_.wait_for(lock, kTick, [this] { return stop_; });
   }
 }
@@ -249,9 +257,13 @@ std::map<std::string, proto::DumpReply> ManagerCore::DumpsOf(const proto::GroupS
 }
 
 Status ManagerCore::DestroyGroup(const std::string& name, bool force) {
-  std::unique_lock lock(mutex_);
-  const StatusOr<uint64_t> id = state_.DestroyGroup(Now(), name, force);
+  proto::DestroyGroupRequest request;
+  request.set_name(name);
+  request.set_force(force);
+  const StatusOr<uint64_t> id =
+      Change(request, [&](ManagerState& state, Nanos now) { return state.DestroyGroup(now, name, force); });
   if (!id.ok()) return id.status();
+  std::unique_lock lock(mutex_);
   const auto gone = [this, &id] { return stop_ || !state_.groups().Removing(*id); };
   if (changed_.wait_for(lock, kDestroyTimeout, gone)) return absl::OkStatus();
   std::vector<std::string> late;

@@ -10,10 +10,12 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/grpc/server_stream.h"
 #include "incmanager/rpc/agent_link.h"
+#include "incmanager/rpc/committer.h"
 #include "incmanager/rpc/manager_state.h"
 #include "incmanager/rpc/shared_dumps.h"
 #include "proto/manager.pb.h"
@@ -25,7 +27,9 @@ class ManagerCore : public ManagerWorld {
   using SessionStream = ServerStream<proto::ClientMessage, proto::ServerMessage>;
   using HostStream = ServerStream<proto::FromHost, proto::ToHost>;
 
-  ManagerCore(Topology topology, const GroupOptions& options, const LinkDefaults& defaults);
+  // store: what is kept is written there; null: nothing is kept. It outlives this. kept: what is in it.
+  ManagerCore(Topology topology, const GroupOptions& options, const LinkDefaults& defaults, Store* store = nullptr,
+              const Kept& kept = {});
   // All sessions must have ended.
   ~ManagerCore() override;
 
@@ -39,6 +43,30 @@ class ManagerCore : public ManagerWorld {
     const std::lock_guard lock(mutex_);
     return call(state_, Now());
   }
+
+  // What an operator asks for that changes what is kept: looks, commits and does, by change(state, now)
+  // (PROTOCOL-CONTROL.md, 15). Waits for the store, without the lock. Errors: those of change, of the store, and
+  // DEADLINE_EXCEEDED if that does not answer.
+  template <typename Request, typename Do>
+  auto Change(const Request& request, const Do& change)
+      -> decltype(change(std::declval<ManagerState&>(), Nanos{})) {
+    std::unique_lock lock(mutex_);
+    const auto deadline = std::chrono::steady_clock::now() + Committer::kPatience;
+    StatusOr<Batch> batch;
+    // Of one row there is one change at a time.
+    do {
+      batch = state_.Keep(request);
+      if (!batch.ok()) return batch.status();
+      if (!committer_.keeps() || batch->empty()) return change(state_, Now());
+    } while (AwaitOthers(&lock, *batch, deadline));
+    if (Status status = Commit(&lock, *batch); !status.ok()) return status;
+    auto result = change(state_, Now());
+    EndChange(*batch);
+    return result;
+  }
+
+  // This moment.
+  static Moment At();
 
   // A new session of a rank, or of a host's daemon; the stream deletes itself.
   SessionStream* NewSession();
@@ -99,6 +127,15 @@ class ManagerCore : public ManagerWorld {
   AgentLink& LinkTo(NodeId node);
   void TickLoop();
   void SendSignsOfLife(Nanos now);
+  // False if nobody changes one of these rows, nor has waited for that; else who is to look again.
+  bool AwaitOthers(std::unique_lock<std::mutex>* lock, const Batch& batch,
+                   std::chrono::steady_clock::time_point deadline);
+  // Without the lock meanwhile; its rows are being changed then, until EndChange if it is kept.
+  Status Commit(std::unique_lock<std::mutex>* lock, const Batch& batch);
+  // They are written again if they are not what was written.
+  void EndChange(const Batch& batch);
+  // What nobody waits for.
+  void KeepMore(Nanos now);
   void TakeProbeReplies(Nanos now);
 
   std::mutex mutex_;
@@ -128,6 +165,9 @@ class ManagerCore : public ManagerWorld {
 
   SharedDumps dumps_;
   SharedCalls calls_;
+  std::set<RowKey> changing_;  // rows
+  Nanos kept_at_ = 0;          // what nobody waits for was kept last
+  Committer committer_;
   std::thread ticker_;
   std::map<NodeId, std::unique_ptr<AgentLink>> links_;  // first to go, their threads call back
 };

@@ -343,6 +343,7 @@ proto::ListSwitchesReply ManagerState::ListSwitches(Nanos now) const {
     state.set_last_heartbeat_ms_ago(seen ? (now - entry.last_heard) / kMillisecond : -1);
     if (seen) *state.mutable_engine() = engines_[node];
   }
+  if (!store_trouble_.empty()) reply.add_warnings("the manager's store cannot be written: " + store_trouble_);
   for (const std::string& complaint : graph_.complaints()) reply.add_warnings(complaint);
   return reply;
 }

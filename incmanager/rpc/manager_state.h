@@ -18,7 +18,9 @@
 #include "incmanager/groups/health_watch.h"
 #include "incmanager/groups/switch_table.h"
 #include "incmanager/hosts/host_table.h"
+#include "incmanager/rpc/kept.h"
 #include "incmanager/rpc/refusals.h"
+#include "incmanager/store/store.h"
 #include "incmanager/topology.h"
 #include "proto/manager.pb.h"
 
@@ -59,6 +61,23 @@ class ManagerState : private GroupWorld {
 
   const Topology& topology() const { return topology_; }
   const GroupLife& groups() const { return groups_; }
+
+  // What a former manager has left; to be called first. place: of the store, for people.
+  void Resume(const Moment& at, const Kept& kept, const std::string& place);
+  // What operators ask for is kept before it is done (PROTOCOL-CONTROL.md, 15; rpc/manager_kept.cc): the rows that
+  // it would leave, none if it changes none. Errors as when it is done; nothing is changed.
+  StatusOr<Batch> Keep(const proto::CreateGroupRequest& request) const;
+  StatusOr<Batch> Keep(const proto::DestroyGroupRequest& request) const;
+  StatusOr<Batch> Keep(const proto::PolicyRequest& request) const;
+  StatusOr<Batch> Keep(const proto::SetTenantRequest& request) const;
+  StatusOr<Batch> Keep(const proto::RemoveTenantRequest& request) const;
+  // The same rows as they are to be now.
+  Batch TruthOf(const Batch& of) const;
+  // What has changed since the last call and is kept without that anybody waits for it: events, and how often
+  // reserved groups have begun. As much as one batch takes; the rest comes with the next call.
+  Batch TakeUnkept(const Moment& at);
+  // How it stands with the store.
+  void OnStoreHealth(Nanos now, const Status& health);
 
   // Of agents. Errors: NOT_FOUND, INVALID_ARGUMENT.
   StatusOr<proto::RegisterReply> Register(Nanos now, const proto::RegisterRequest& request);
@@ -113,6 +132,7 @@ class ManagerState : private GroupWorld {
   StatusOr<SwitchChange> TakeIn(Nanos now, const proto::RegisterRequest& request, const EngineReport& report);
   // What the switch's agent is to say with its heartbeats.
   uint64_t EpochOf(NodeId node) const { return epoch_ + switches_.entry(node).successions; }
+  RowChange TruthOf(const RowKey& row) const;
   void FollowGraph(Nanos now);
   void ComputeTables(Nanos now);
   // Groups' ports in these, and what is wanted of switches.
@@ -180,6 +200,7 @@ class ManagerState : private GroupWorld {
   };
   std::map<std::pair<NodeId, uint32_t>, RefusedSince> refused_since_;
   Refusals refusals_;                         // of agents and hosts' daemons
+  std::string store_trouble_;                 // why it cannot be written; empty if it can
   Nanos ticked_at_ = 0;
   Nanos now_ = 0;                     // the newest time that has come in: that of what happens
   std::optional<Nanos> judges_from_;  // it stood still: nobody is judged before

@@ -7,9 +7,11 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "incmanager/rpc/convert.h"
 #include "incmanager/rpc/convert_policy.h"
+#include "incmanager/rpc/kept.h"
 #include "incmanager/rpc/manager_core.h"
 #include "incmanager/rpc/rank_waits.h"
 #include "incmanager/rpc/status.h"
@@ -75,7 +77,8 @@ class Service : public proto::Manager::WithCallbackMethod_Session<
   }
   grpc::Status CreateGroup(grpc::ServerContext*, const proto::CreateGroupRequest* request,
                            proto::GroupState* reply) override {
-    return Answer(core_->Ask([&](ManagerState& state, Nanos) { return state.CreateGroup(*request); }), reply);
+    return Answer(core_->Change(*request, [&](ManagerState& state, Nanos) { return state.CreateGroup(*request); }),
+                  reply);
   }
   grpc::Status ListGroups(grpc::ServerContext*, const proto::ListGroupsRequest* page,
                           proto::ListGroupsReply* reply) override {
@@ -116,18 +119,20 @@ class Service : public proto::Manager::WithCallbackMethod_Session<
   grpc::Status Policy(grpc::ServerContext*, const proto::PolicyRequest* request,
                       proto::PolicyReply* reply) override {
     return Answer(
-        core_->Ask([&](ManagerState& state, Nanos now) { return state.DefaultPolicy(now, *request); }),
+        core_->Change(*request, [&](ManagerState& state, Nanos now) { return state.DefaultPolicy(now, *request); }),
         reply);
   }
   grpc::Status SetTenant(grpc::ServerContext*, const proto::SetTenantRequest* request,
                          proto::TenantsReply* reply) override {
-    return Answer(core_->Ask([&](ManagerState& state, Nanos now) { return state.SetTenant(now, *request); }),
-                  reply);
+    return Answer(
+        core_->Change(*request, [&](ManagerState& state, Nanos now) { return state.SetTenant(now, *request); }),
+        reply);
   }
   grpc::Status RemoveTenant(grpc::ServerContext*, const proto::RemoveTenantRequest* request,
                             proto::TenantsReply* reply) override {
     return Answer(
-        core_->Ask([&](ManagerState& state, Nanos now) { return state.RemoveTenant(now, *request); }), reply);
+        core_->Change(*request, [&](ManagerState& state, Nanos now) { return state.RemoveTenant(now, *request); }),
+        reply);
   }
   grpc::Status ListTenants(grpc::ServerContext*, const proto::ListTenantsRequest*,
                            proto::TenantsReply* reply) override {
@@ -160,8 +165,10 @@ class Service : public proto::Manager::WithCallbackMethod_Session<
 }  // namespace
 
 struct ManagerServer::Impl {
-  Impl(const Topology& topology, const GroupOptions& options, const LinkDefaults& defaults)
-      : core(topology, options, defaults), service(&core) {}
+  Impl(const Topology& topology, const GroupOptions& options, const LinkDefaults& defaults,
+       std::unique_ptr<Store> kept_in, const Kept& kept)
+      : store(std::move(kept_in)), core(topology, options, defaults, store.get(), kept), service(&core) {}
+  const std::unique_ptr<Store> store;
   ManagerCore core;
   Service service;
   std::unique_ptr<grpc::Server> server;
@@ -172,9 +179,16 @@ ManagerServer::ManagerServer() = default;
 StatusOr<std::unique_ptr<ManagerServer>> ManagerServer::Start(const Topology& topology,
                                                               const GroupOptions& options,
                                                               const std::string& listen,
-                                                              const LinkDefaults& defaults) {
+                                                              const LinkDefaults& defaults,
+                                                              std::unique_ptr<Store> store) {
+  Kept kept;
+  if (store != nullptr) {
+    StatusOr<Kept> found = BeginEpoch(store.get(), ManagerCore::At());
+    if (!found.ok()) return found.status();
+    kept = *std::move(found);
+  }
   std::unique_ptr<ManagerServer> result(new ManagerServer());
-  result->impl_ = std::make_unique<Impl>(topology, options, defaults);
+  result->impl_ = std::make_unique<Impl>(topology, options, defaults, std::move(store), kept);
   grpc::ServerBuilder builder;
   builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &result->port_);
   // A second manager on the same address must not start quietly beside the first.

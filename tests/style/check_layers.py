@@ -48,6 +48,7 @@ MAY_INCLUDE = {
     "incmanager/graph": ["base", "incmanager/policies", *MANAGER_VALUES],
     "incmanager/hosts": ["base", *MANAGER_VALUES],
     "incmanager/groups": ["base", "protocol", "incmanager/policies", *MANAGER_VALUES],
+    "incmanager/store": ["base"],
     "incmanager/rpc": ["base", "protocol", "proto", "incmanager"],
     "incmanager/cli": ["base", "protocol", "proto", "incmanager"],
     "incmanager": ["base", "protocol", "incmanager"],

@@ -20,7 +20,7 @@ def start_all(bed, options):
     topo = bed.topology()
     start("manager", MGMT, "incmanager",
           ["serve"] + ([] if options["discover"] else ["--topology", bed.file("topology.yaml")]) +
-          ["--listen", MANAGER] + options["manager_args"])
+          ["--listen", MANAGER] + _store(options["manager_args"]) + options["manager_args"])
     for index, switch in enumerate(topo["switches"]):
         name, control = switch["name"], bed.file(switch["name"] + ".sock")
         ports = [argument for port in switch["ports"] for argument in ("--port", port)]
@@ -30,6 +30,11 @@ def start_all(bed, options):
               [a.replace("{name}", name) for a in options["engine_args"]])
         start(f"{name}.agent", name, "incagent",
               ["--name", name, "--engine", control, "--manager", MANAGER, "--listen", f"{switch_mgmt(index)}:7401"])
+
+
+def _store(manager_args):
+    """None, unless the options of `up` say otherwise: not that of this machine's own manager."""
+    return [] if any(argument.startswith("--store") for argument in manager_args) else ["--store", "memory"]
 
 
 def _forwarding(engine_args):

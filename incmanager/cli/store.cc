@@ -1,0 +1,82 @@
+#include "incmanager/cli/store.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/counted.h"
+#include "incmanager/cli/client.h"
+#include "incmanager/rpc/kept.h"
+#include "incmanager/store/sqlite_store.h"
+
+namespace epic::manager {
+namespace {
+
+int Refuse(const Status& status) {
+  fmt::print(stderr, "incmanager: {}\n", std::string(status.message().data(), status.message().size()));
+  return kExitRefused;
+}
+
+StatusOr<Contents> ContentsOf(const std::string& folder) {
+  const StatusOr<std::unique_ptr<Store>> store = OpenStore(folder, false);
+  if (!store.ok()) return store.status();
+  return (*store)->Load();
+}
+
+// "cluster 3f..., epoch 7: 2 rows of meta, 3 rows of reserved".
+std::string InWords(const Contents& contents, const Kept& kept) {
+  std::map<RowKind, uint64_t> counts;
+  for (const auto& [row, value] : contents) ++counts[row.kind];
+  std::string words;
+  for (const auto& [kind, count] : counts)
+    words += fmt::format("{}{} of {}", words.empty() ? ": " : ", ", Counted(count, "row"), Name(kind));
+  if (kept.cluster.empty()) return "nothing is in it yet";
+  return fmt::format("cluster {}, epoch {}{}", ClusterName(kept.cluster), kept.epoch, words);
+}
+
+}  // namespace
+
+int CheckStore(const std::string& folder) {
+  const StatusOr<Contents> contents = ContentsOf(folder);
+  if (!contents.ok()) return Refuse(contents.status());
+  const StatusOr<Kept> kept = ReadKept(*contents, {});
+  if (!kept.ok()) return Refuse(kept.status());
+  fmt::print("store {} is whole: {}\n", folder, InWords(*contents, *kept));
+  return kExitOk;
+}
+
+int DumpStore(const std::string& folder) {
+  const StatusOr<Contents> contents = ContentsOf(folder);
+  if (!contents.ok()) return Refuse(contents.status());
+  for (const auto& [row, value] : *contents) {
+    const StatusOr<std::string> line = JsonOf(row, value);
+    if (!line.ok()) return Refuse(line.status());
+    fmt::print("{}\n", *line);
+  }
+  return kExitOk;
+}
+
+int BackUpStoreTo(const std::string& folder, const std::string& file) {
+  if (const Status status = BackUpStore(folder, file); !status.ok()) return Refuse(status);
+  fmt::print("store {} is in {}\n", folder, file);
+  return kExitOk;
+}
+
+int RestoreStoreFrom(const std::string& folder, const std::string& file) {
+  const StatusOr<Contents> contents = ReadBackup(file);
+  if (!contents.ok()) return Refuse(contents.status());
+  const StatusOr<Contents> restored = RestoredFrom(*contents);
+  if (!restored.ok()) return Refuse(restored.status());
+  std::string before;
+  if (const Status status = PutStore(folder, *restored, &before); !status.ok()) return Refuse(status);
+  const StatusOr<Kept> kept = ReadKept(*restored, {});
+  fmt::print("store {} is that of {}: {}{}\n", folder, file, InWords(*restored, *kept),
+             before.empty() ? "" : fmt::format("; what was there is in {}", before));
+  return kExitOk;
+}
+
+}  // namespace epic::manager

@@ -1,0 +1,37 @@
+// What a manager has of a former one, and what its store is to keep.
+#include <utility>
+
+#include "base/check.h"
+#include "incmanager/groups/group_life.h"
+
+namespace epic::manager {
+
+void GroupLife::Resume(const KeptGroups& kept) {
+  EPIC_CHECK(groups_.empty() && reserved_.empty());
+  next_id_ = kept.first_id;
+  default_policy_ = kept.default_policy;
+  for (const Tenant& tenant : kept.tenants) tenants_.Restore(tenant);
+  for (const KeptReservation& reservation : kept.reserved) {
+    reserved_[reservation.spec.name] = reservation.spec;
+    if (reservation.lives != 0) generations_[reservation.spec.name] = reservation.lives;
+  }
+}
+
+const GroupSpec* GroupLife::FindReserved(const std::string& name) const {
+  const auto found = reserved_.find(name);
+  return found == reserved_.end() ? nullptr : &found->second;
+}
+
+uint32_t GroupLife::LivesOf(const std::string& name) const {
+  const auto found = generations_.find(name);
+  return found == generations_.end() ? 0 : found->second;
+}
+
+std::vector<std::string> GroupLife::TakeBegun(size_t most) {
+  std::vector<std::string> names;
+  while (!begun_.empty() && names.size() < most)
+    names.push_back(std::move(begun_.extract(begun_.begin()).value()));
+  return names;
+}
+
+}  // namespace epic::manager

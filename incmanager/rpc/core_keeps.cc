@@ -1,0 +1,66 @@
+// How the manager's changes come into its store: PROTOCOL-CONTROL.md, 15.
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "incmanager/rpc/manager_core.h"
+
+namespace epic::manager {
+namespace {
+
+constexpr Nanos kKeepPeriod = kSecond;  // of what nobody waits for
+
+}  // namespace
+
+Moment ManagerCore::At() {
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  return {.now = Now(), .unix_us = std::chrono::duration_cast<std::chrono::microseconds>(since_1970).count()};
+}
+
+bool ManagerCore::AwaitOthers(std::unique_lock<std::mutex>* lock, const Batch& batch,
+                              std::chrono::steady_clock::time_point deadline) {
+  const auto is_free = [&] {
+    return std::ranges::none_of(batch,
+                                [this](const RowChange& change) { return changing_.contains(change.row); });
+  };
+  if (is_free()) return false;
+  // Who has waited long enough is refused by the store, as those before him.
+  return changed_.wait_until(*lock, deadline, is_free);
+}
+
+Status ManagerCore::Commit(std::unique_lock<std::mutex>* lock, const Batch& batch) {
+  for (const RowChange& change : batch) {
+    if (changing_.contains(change.row))
+      return MakeStatus(StatusCode::kDeadlineExceeded,
+                        "the manager's store does not answer those who came before");
+  }
+  for (const RowChange& change : batch) changing_.insert(change.row);
+  lock->unlock();
+  const Status status = committer_.Commit(batch, [this, batch](bool kept) {
+    const std::lock_guard late_lock(mutex_);
+    // It was not done.
+    if (kept) committer_.Post(state_.TruthOf(batch));
+    for (const RowChange& change : batch) changing_.erase(change.row);
+    changed_.notify_all();
+  });
+  lock->lock();
+  if (status.ok() || status.code() == StatusCode::kDeadlineExceeded) return status;
+  for (const RowChange& change : batch) changing_.erase(change.row);
+  changed_.notify_all();
+  return status;
+}
+
+void ManagerCore::EndChange(const Batch& batch) {
+  if (Batch truth = state_.TruthOf(batch); truth != batch) committer_.Post(std::move(truth));
+  for (const RowChange& change : batch) changing_.erase(change.row);
+  changed_.notify_all();
+}
+
+void ManagerCore::KeepMore(Nanos now) {
+  state_.OnStoreHealth(now, committer_.Health());
+  if (now - kept_at_ < kKeepPeriod || !committer_.IsIdle()) return;
+  kept_at_ = now;
+  committer_.Post(state_.TakeUnkept(At()));
+}
+
+}  // namespace epic::manager

@@ -1,0 +1,359 @@
+#include "incmanager/store/sqlite_store.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "incmanager/store/store_folder.h"
+
+namespace epic::manager {
+namespace {
+
+constexpr int64_t kApplicationId = 0x45504943;  // "EPIC"
+constexpr int64_t kFormat = 1;
+
+constexpr char kSchema[] =
+    "CREATE TABLE kept(kind INTEGER NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL, digest INTEGER NOT "
+    "NULL, "
+    "PRIMARY KEY(kind, key)) WITHOUT ROWID";
+
+// FNV-1a. Each step is reversible, so that no change of a single byte gives the same.
+int64_t DigestOf(const RowKey& row, std::string_view value) {
+  uint64_t digest = 0xcbf29ce484222325;
+  const auto add = [&digest](uint8_t byte) { digest = (digest ^ byte) * 0x100000001b3; };
+  add(static_cast<uint8_t>(row.kind));
+  for (size_t size = row.key.size(), i = 0; i < sizeof(size); ++i) add(static_cast<uint8_t>(size >> 8 * i));
+  for (const char c : row.key) add(static_cast<uint8_t>(c));
+  for (const char c : value) add(static_cast<uint8_t>(c));
+  return static_cast<int64_t>(digest);
+}
+
+StatusCode CodeOf(int result) {
+  switch (result & 0xff) {
+    case SQLITE_FULL:
+      return StatusCode::kResourceExhausted;
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+      return StatusCode::kDataLoss;
+    case SQLITE_PERM:
+    case SQLITE_READONLY:
+      return StatusCode::kPermissionDenied;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return StatusCode::kFailedPrecondition;
+    default:
+      return StatusCode::kInternal;
+  }
+}
+
+// A statement, until it goes.
+class Statement {
+ public:
+  Statement(sqlite3* database, const char* text) {
+    result_ = sqlite3_prepare_v2(database, text, -1, &statement_, nullptr);
+  }
+  ~Statement() { sqlite3_finalize(statement_); }
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+
+  // True if there is a row; ended() says whether it went well where there is none.
+  bool Step() {
+    if (statement_ != nullptr) result_ = sqlite3_step(statement_);
+    return result_ == SQLITE_ROW;
+  }
+  bool ended() const { return result_ == SQLITE_DONE; }
+  int result() const { return result_; }
+  void Reset() {
+    sqlite3_reset(statement_);
+    sqlite3_clear_bindings(statement_);
+  }
+  // What is bound is there until the next Reset.
+  void Bind(int at, int64_t number) { sqlite3_bind_int64(statement_, at, number); }
+  void Bind(int at, const std::string& bytes) {
+    // Of nothing SQLite would make NULL.
+    sqlite3_bind_blob64(statement_, at, bytes.empty() ? "" : bytes.data(), bytes.size(), SQLITE_STATIC);
+  }
+  int64_t Number(int column) const { return sqlite3_column_int64(statement_, column); }
+  std::string Bytes(int column) const {
+    const auto* const bytes = static_cast<const char*>(sqlite3_column_blob(statement_, column));
+    return bytes == nullptr
+               ? std::string()
+               : std::string(bytes, static_cast<size_t>(sqlite3_column_bytes(statement_, column)));
+  }
+
+ private:
+  sqlite3_stmt* statement_ = nullptr;
+  int result_ = SQLITE_OK;
+};
+
+class Database {
+ public:
+  explicit Database(std::string file) : file_(std::move(file)) {}
+  ~Database() { sqlite3_close(database_); }
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  Status Open(int flags) {
+    const int result = sqlite3_open_v2(file_.c_str(), &database_, flags | SQLITE_OPEN_FULLMUTEX, nullptr);
+    if (result != SQLITE_OK) return Trouble(result);
+    // It is nobody else's to read; so are its log and its journal, which get what it has.
+    if ((flags & SQLITE_OPEN_CREATE) != 0) static_cast<void>(chmod(file_.c_str(), 0600) == 0);
+    sqlite3_extended_result_codes(database_, 1);
+    return absl::OkStatus();
+  }
+  sqlite3* get() const { return database_; }
+  const std::string& file() const { return file_; }
+
+  Status Do(const char* text) {
+    const int result = sqlite3_exec(database_, text, nullptr, nullptr, nullptr);
+    return result == SQLITE_OK ? absl::OkStatus() : Trouble(result);
+  }
+  StatusOr<int64_t> Ask(const char* text) {
+    Statement statement(database_, text);
+    if (!statement.Step()) return Trouble(statement.result());
+    return statement.Number(0);
+  }
+  // In SQLite's words, and the system's if it has some.
+  Status Trouble(int result) const {
+    const int error = database_ == nullptr ? 0 : sqlite3_system_errno(database_);
+    return MakeStatus(CodeOf(result),
+                      fmt::format("store {}: {}{}", file_,
+                                  database_ == nullptr ? sqlite3_errstr(result) : sqlite3_errmsg(database_),
+                                  error == 0 ? "" : fmt::format(" ({})", std::strerror(error))));
+  }
+  Status Damaged(const std::string& how) const {
+    return MakeStatus(StatusCode::kDataLoss, fmt::format("store {}: damaged: {}", file_, how));
+  }
+
+ private:
+  const std::string file_;
+  sqlite3* database_ = nullptr;
+};
+
+// That it is a store, of this format. Changes nothing.
+Status CheckKind(Database* database) {
+  const StatusOr<int64_t> application = database->Ask("PRAGMA application_id");
+  if (!application.ok()) return application.status();
+  const StatusOr<int64_t> format = database->Ask("PRAGMA user_version");
+  if (!format.ok()) return format.status();
+  if (*application != kApplicationId) {
+    return MakeStatus(StatusCode::kFailedPrecondition,
+                      fmt::format("store {}: this file is no store of a manager", database->file()));
+  }
+  if (*format == kFormat) return absl::OkStatus();
+  return MakeStatus(
+      StatusCode::kFailedPrecondition,
+      fmt::format("store {}: it has format {}, and this version of incmanager knows format {}{}",
+                  database->file(), *format, kFormat,
+                  *format > kFormat ? "; a later one has written it" : ""));
+}
+
+// By SQLite's own check of all pages.
+Status CheckPages(Database* database) {
+  Statement check(database->get(), "PRAGMA quick_check(1)");
+  if (!check.Step()) return database->Trouble(check.result());
+  if (const std::string found = check.Bytes(0); found != "ok") return database->Damaged(found);
+  return absl::OkStatus();
+}
+
+StatusOr<Contents> ReadRows(Database* database) {
+  Contents rows;
+  Statement select(database->get(), "SELECT kind, key, value, digest FROM kept");
+  while (select.Step()) {
+    const std::optional<RowKind> kind = RowKindOf(select.Number(0));
+    if (!kind) return database->Damaged(fmt::format("a row of kind {}, which is none", select.Number(0)));
+    const RowKey row{*kind, select.Bytes(1)};
+    std::string value = select.Bytes(2);
+    if (DigestOf(row, value) != select.Number(3))
+      return database->Damaged(fmt::format("row {} {} is not what was written", Name(row.kind), row.key));
+    rows[row] = std::move(value);
+  }
+  if (!select.ended()) return database->Trouble(select.result());
+  return rows;
+}
+
+Status Make(Database* database) {
+  return database->Do(fmt::format("BEGIN; PRAGMA application_id={}; PRAGMA user_version={}; {}; COMMIT",
+                                  kApplicationId, kFormat, kSchema)
+                          .c_str());
+}
+
+Status ApplyTo(Database* database, const Batch& batch) {
+  Statement put(database->get(), "INSERT OR REPLACE INTO kept VALUES(?1, ?2, ?3, ?4)");
+  Statement drop(database->get(), "DELETE FROM kept WHERE kind = ?1 AND key = ?2");
+  if (Status status = database->Do("BEGIN IMMEDIATE"); !status.ok()) return status;
+  Status status;
+  for (const RowChange& change : batch) {
+    Statement& statement = change.value ? put : drop;
+    statement.Reset();
+    statement.Bind(1, static_cast<int64_t>(change.row.kind));
+    statement.Bind(2, change.row.key);
+    if (change.value) {
+      statement.Bind(3, *change.value);
+      statement.Bind(4, DigestOf(change.row, *change.value));
+    }
+    statement.Step();
+    if (statement.ended()) continue;
+    status = database->Trouble(statement.result());
+    break;
+  }
+  put.Reset();
+  drop.Reset();
+  if (status.ok()) status = database->Do("COMMIT");
+  // After some errors SQLite has taken it back itself.
+  if (!status.ok() && sqlite3_get_autocommit(database->get()) == 0)
+    static_cast<void>(database->Do("ROLLBACK"));
+  return status;
+}
+
+class SqliteStore : public Store {
+ public:
+  explicit SqliteStore(StoreFolder folder) : folder_(std::move(folder)), database_(folder_.File()) {}
+
+  Status Open(bool makes) {
+    std::error_code error;
+    const auto size = std::filesystem::file_size(database_.file(), error);
+    const bool is_there = !error && size != 0;
+    if (!is_there && folder_.was_held()) {
+      return MakeStatus(
+          StatusCode::kDataLoss,
+          fmt::format("store {}: it is {}, though a manager has had one here: restore a backup, or "
+                      "remove {}/holder to begin anew",
+                      database_.file(), error ? "gone" : "empty", folder_.path()));
+    }
+    if (!is_there && !makes)
+      return MakeStatus(StatusCode::kNotFound, fmt::format("store {}: there is none", folder_.path()));
+    if (Status status = database_.Open(SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE); !status.ok())
+      return status;
+    if (Status status = database_.Do("PRAGMA locking_mode=EXCLUSIVE"); !status.ok()) return status;
+    if (is_there) {
+      if (Status status = CheckKind(&database_); !status.ok()) return status;
+      if (Status status = CheckPages(&database_); !status.ok()) return status;
+    }
+    if (Status status = database_.Do("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL"); !status.ok())
+      return status;
+    if (Status status = is_there ? absl::OkStatus() : Make(&database_); !status.ok()) return status;
+    if (const StatusOr<Contents> rows = Load(); !rows.ok()) return rows.status();
+    folder_.SayWhoHolds();
+    return absl::OkStatus();
+  }
+
+  StatusOr<Contents> Load() override { return ReadRows(&database_); }
+  Status Apply(const Batch& batch) override {
+    if (SizeOf(batch) > kMostBytes) {
+      return MakeStatus(StatusCode::kInvalidArgument,
+                        fmt::format("store {}: a batch of {} bytes is larger than {}", folder_.path(),
+                                    SizeOf(batch), kMostBytes));
+    }
+    return ApplyTo(&database_, batch);
+  }
+  std::string Place() const override { return folder_.path(); }
+  Database* database() { return &database_; }
+
+ private:
+  const StoreFolder folder_;
+  Database database_;
+};
+
+StatusOr<std::unique_ptr<SqliteStore>> OpenFolder(const std::string& path, bool makes) {
+  // Who only looks leaves nothing behind where there is no store.
+  if (!makes && !std::filesystem::exists(path + "/holder"))
+    return MakeStatus(StatusCode::kNotFound, fmt::format("store {}: there is none", path));
+  StatusOr<StoreFolder> folder = StoreFolder::Hold(path);
+  if (!folder.ok()) return folder.status();
+  auto store = std::make_unique<SqliteStore>(*std::move(folder));
+  if (Status status = store->Open(makes); !status.ok()) return status;
+  return store;
+}
+
+// What of a file was said to be written is on the disk then, and its name in its folder.
+Status Synchronise(const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file >= 0 && fsync(file) == 0) {
+    close(file);
+    return absl::OkStatus();
+  }
+  const int error = errno;
+  if (file >= 0) close(file);
+  return MakeStatus(StatusCode::kInternal, fmt::format("{}: {}", path, std::strerror(error)));
+}
+
+Status Rename(const std::string& from, const std::string& to) {
+  if (std::rename(from.c_str(), to.c_str()) == 0) return absl::OkStatus();
+  return MakeStatus(StatusCode::kInternal, fmt::format("{}: {}", to, std::strerror(errno)));
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Store>> OpenStore(const std::string& folder, bool makes) {
+  StatusOr<std::unique_ptr<SqliteStore>> store = OpenFolder(folder, makes);
+  if (!store.ok()) return store.status();
+  return std::unique_ptr<Store>(*std::move(store));
+}
+
+Status BackUpStore(const std::string& folder, const std::string& file) {
+  const StatusOr<std::unique_ptr<SqliteStore>> store = OpenFolder(folder, false);
+  if (!store.ok()) return store.status();
+  if (std::filesystem::exists(file))
+    return MakeStatus(StatusCode::kAlreadyExists, fmt::format("{}: there is a file already", file));
+  Database copy(file);
+  if (Status status = copy.Open(SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE); !status.ok()) return status;
+  sqlite3_backup* const backup = sqlite3_backup_init(copy.get(), "main", (*store)->database()->get(), "main");
+  if (backup == nullptr) return copy.Trouble(sqlite3_errcode(copy.get()));
+  sqlite3_backup_step(backup, -1);
+  if (const int result = sqlite3_backup_finish(backup); result != SQLITE_OK) return copy.Trouble(result);
+  // One file, without a log beside it.
+  return copy.Do("PRAGMA synchronous=FULL; PRAGMA journal_mode=DELETE");
+}
+
+StatusOr<Contents> ReadBackup(const std::string& file) {
+  if (!std::filesystem::exists(file))
+    return MakeStatus(StatusCode::kNotFound, fmt::format("{}: there is no such file", file));
+  Database database(file);
+  if (Status status = database.Open(SQLITE_OPEN_READONLY); !status.ok()) return status;
+  if (Status status = CheckKind(&database); !status.ok()) return status;
+  if (Status status = CheckPages(&database); !status.ok()) return status;
+  return ReadRows(&database);
+}
+
+Status PutStore(const std::string& path, const Contents& contents, std::string* before) {
+  before->clear();
+  const StatusOr<StoreFolder> folder = StoreFolder::Hold(path);
+  if (!folder.ok()) return folder.status();
+  const std::string made = folder->File() + ".new";
+  std::remove(made.c_str());
+  {
+    Database database(made);
+    if (Status status = database.Open(SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE); !status.ok())
+      return status;
+    if (Status status = database.Do("PRAGMA synchronous=FULL"); !status.ok()) return status;
+    if (Status status = Make(&database); !status.ok()) return status;
+    Batch batch;
+    for (const auto& [row, value] : contents) batch.push_back({row, value});
+    if (Status status = ApplyTo(&database, batch); !status.ok()) return status;
+  }
+  if (std::filesystem::exists(folder->File())) {
+    for (int number = 1; before->empty() || std::filesystem::exists(*before); ++number)
+      *before = fmt::format("{}.before-{}", folder->File(), number);
+    // Its log belongs to it, and to no other file.
+    for (const char* const part : {"-wal", "-journal", ""}) {
+      if (!std::filesystem::exists(folder->File() + part)) continue;
+      if (Status status = Rename(folder->File() + part, *before + part); !status.ok()) return status;
+    }
+  }
+  if (Status status = Rename(made, folder->File()); !status.ok()) return status;
+  folder->SayWhoHolds();
+  return Synchronise(folder->path());
+}
+
+}  // namespace epic::manager

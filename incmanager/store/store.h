@@ -1,0 +1,62 @@
+// What outlives the manager: rows of a kind, a key and a value, changed by transactions. What the values are
+// is for proto/store.proto to say; here they are bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "base/status.h"
+
+namespace epic::manager {
+
+// Of a row. Numbers and names stay what they are: they are in files. What each is: PROTOCOL-CONTROL.md, 15.
+enum class RowKind : uint8_t { kMeta = 1, kReserved = 2, kLives = 3, kTenant = 4, kEvent = 5 };
+inline constexpr RowKind kRowKinds[] = {RowKind::kMeta, RowKind::kReserved, RowKind::kLives, RowKind::kTenant,
+                                        RowKind::kEvent};
+// "meta", "reserved"; "unknown" if it is none.
+std::string_view Name(RowKind kind);
+// Nothing if it is none of them.
+std::optional<RowKind> RowKindOf(int64_t number);
+
+struct RowKey {
+  RowKind kind = RowKind::kMeta;
+  std::string key;
+  auto operator<=>(const RowKey&) const = default;
+};
+
+// A row that is put, in place of one that is there with its key, or dropped, whether or not it is there.
+struct RowChange {
+  RowKey row;
+  std::optional<std::string> value;  // nothing: it is dropped
+  bool operator==(const RowChange&) const = default;
+};
+
+// In this order: the last one of a row counts.
+using Batch = std::vector<RowChange>;
+// Bytes of its keys and values together.
+size_t SizeOf(const Batch& batch);
+
+using Contents = std::map<RowKey, std::string>;
+
+class Store {
+ public:
+  // Of one batch, in bytes: more is a mistake of whoever made it.
+  static constexpr size_t kMostBytes = 1 << 20;
+
+  virtual ~Store() = default;
+  // All rows. DATA_LOSS if something is damaged, with the place.
+  virtual StatusOr<Contents> Load() = 0;
+  // When it returns all of the batch is kept, also when power goes, or nothing of it (an error, with the
+  // system's words). INVALID_ARGUMENT above kMostBytes; RESOURCE_EXHAUSTED when there is no room.
+  virtual Status Apply(const Batch& batch) = 0;
+  // Where it is, for people: "/var/lib/epic".
+  virtual std::string Place() const = 0;
+};
+
+}  // namespace epic::manager
