@@ -1,6 +1,6 @@
-// Which instruction sets this processor has, in place of what libhwy says: all else of Highway is in its headers, and a
-// program that loads libhwy measures its clock first, for benchmarks, which takes longer than all else of a rank's start.
-// Of x86 and Highway 1.0 alone (CMakeLists.txt).
+// Which instruction sets this processor has, in place of what libhwy says: all else of Highway is in its
+// headers, and a program that loads libhwy measures its clock first, for benchmarks, which takes longer than
+// all else of a rank's start. Of x86 and Highway 1.0 alone (CMakeLists.txt).
 #include <cpuid.h>
 #include <hwy/targets.h>
 
