@@ -188,8 +188,31 @@ uint64_t ReducedOf(const Inputs& inputs, const std::vector<uint64_t>& keys, uint
   return ToWire(inputs.type, value, divisor);
 }
 
-bool Same(const uint8_t* data, uint64_t expected, uint32_t bytes) {
-  return std::memcmp(data, &expected, bytes) == 0;
+// How many elements of these, in their wire forms, are other ones than element(i), whose upper bits do not
+// count.
+template <typename Wire, typename Element>
+uint64_t CountOthers(std::span<const uint8_t> data, const Element& element) {
+  uint64_t others = 0;
+  for (size_t i = 0; i < data.size() / sizeof(Wire); ++i) {
+    Wire got;
+    std::memcpy(&got, &data[i * sizeof(Wire)], sizeof(Wire));
+    others += got != static_cast<Wire>(element(i)) ? 1 : 0;
+  }
+  return others;
+}
+
+template <typename Element>
+uint64_t CountOthers(uint32_t bytes, std::span<const uint8_t> data, const Element& element) {
+  switch (bytes) {
+    case 1:
+      return CountOthers<uint8_t>(data, element);
+    case 2:
+      return CountOthers<uint16_t>(data, element);
+    case 4:
+      return CountOthers<uint32_t>(data, element);
+    default:
+      return CountOthers<uint64_t>(data, element);
+  }
 }
 
 }  // namespace
@@ -204,22 +227,16 @@ void FillInput(const Inputs& inputs, int rank, uint64_t first, std::span<uint8_t
 }
 
 uint64_t CountWrong(const Inputs& inputs, uint64_t first, std::span<const uint8_t> data) {
-  const uint32_t bytes = ElementBytes(inputs.type);
   std::vector<uint64_t> keys;
   for (int rank = 0; rank < inputs.ranks; ++rank) keys.push_back(RunKey(rank, inputs.run));
-  uint64_t wrong = 0;
-  for (size_t i = 0; i < data.size() / bytes; ++i)
-    wrong += Same(&data[i * bytes], ReducedOf(inputs, keys, first + i), bytes) ? 0 : 1;
-  return wrong;
+  return CountOthers(ElementBytes(inputs.type), data,
+                     [&](size_t i) { return ReducedOf(inputs, keys, first + i); });
 }
 
 uint64_t CountWrongCopies(const Inputs& inputs, int rank, uint64_t first, std::span<const uint8_t> data) {
-  const uint32_t bytes = ElementBytes(inputs.type);
   const uint64_t key = RunKey(rank, inputs.run);
-  uint64_t wrong = 0;
-  for (size_t i = 0; i < data.size() / bytes; ++i)
-    wrong += Same(&data[i * bytes], ElementOf(inputs, rank, key, first + i), bytes) ? 0 : 1;
-  return wrong;
+  return CountOthers(ElementBytes(inputs.type), data,
+                     [&](size_t i) { return ElementOf(inputs, rank, key, first + i); });
 }
 
 uint64_t CountTouched(std::span<const uint8_t> data, uint8_t untouched) {

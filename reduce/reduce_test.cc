@@ -279,7 +279,8 @@ TEST(ReduceTest, AveragesOfIntegersAreExact) {
         if (data == expected) return;  // millions of them: only a mistake is looked for one by one
         const auto got = FromBytes(type, data.data(), elements.size());
         for (size_t i = 0; i < got.size(); ++i) {
-          ASSERT_EQ(got[i], averages[i]) << NameOf(type) << std::hex << ": " << elements[i] << " / " << divisor;
+          ASSERT_EQ(got[i], averages[i])
+              << NameOf(type) << std::hex << ": " << elements[i] << " / " << divisor;
         }
       });
     }

@@ -45,7 +45,7 @@ def rates_of(links, way):
     return {name: rate // 4 if name.endswith("_ppm") else rate for name, rate in rates.items()}
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("seed, calls", [(1, 60), pytest.param(2, 1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("way", (*WAYS, MIXED))
 @pytest.mark.parametrize("links", SPECS)

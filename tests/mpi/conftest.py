@@ -9,10 +9,31 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 
 # pylint: disable=wrong-import-position
+import covers  # noqa: E402
 import harness  # noqa: E402
 import launcher  # noqa: E402
 
+MPIS = (launcher.OpenMpi, launcher.Mpich)
 BED = ("tree-3-2", "--hosts", "softnic")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "one_mpi(NAME): by one of the MPIs, by the other with the next commit, and all that have this "
+                            "NAME by the same; with --full by both")
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("--full"):
+        left_out = [item for item in items if has_no_turn(item)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+def has_no_turn(item):
+    """Whether a test is one of an MPI that has not its turn (`one_mpi`)."""
+    mark = item.get_closest_marker("one_mpi")
+    own = item.callspec.params["mpirun"] if "mpirun" in item.fixturenames else MPIS["mpich" in item.fixturenames]
+    return bool(mark) and own is not MPIS[covers.turn(mark.args[0], len(MPIS))]
 
 
 def pytest_sessionstart(session):
@@ -52,7 +73,7 @@ def fixture_bed():
     bed.down()
 
 
-@pytest.fixture(name="mpirun", params=[launcher.OpenMpi, launcher.Mpich])
+@pytest.fixture(name="mpirun", params=MPIS)
 def fixture_mpirun(bed, tmp_path, request):
     """mpirun(PROGRAM, ARGUMENT...) runs it on all hosts (launcher.py), by each MPI in turn."""
     return request.param(bed, tmp_path, not request.config.getoption("--full"))

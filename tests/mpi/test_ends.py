@@ -27,6 +27,7 @@ ALL_WELL = launcher.Start("ends", tuple(WELL))
 UNDER_WAY = ("under way", destroy_groups)
 HANDLERS = ("handler", "handler later", "handler of freed")
 ALL_FAIL = launcher.Start("ends", ("parts", "parts later", "differs", *HANDLERS), at_line=UNDER_WAY)
+PAIRS = pytest.mark.one_mpi("two ranks a host")
 # With two ranks on each host, of which MPICH makes itself what does not wait.
 PAIRS_FAIL = {"mpi": launcher.Start("ends", ("parts", "parts later", "differs", "differs later", "handler", "handler later"), per_host=2,
                                     ranks=8, at_line=UNDER_WAY),
@@ -37,9 +38,10 @@ def failing(mpirun, scene, per_host=1):
     return mpirun.scene(ALL_FAIL if per_host == 1 else PAIRS_FAIL[mpirun.PROGRAMS_OF], scene)
 
 
-def test_programs_of_several_scenes_end_well(mpirun):
-    for start in (ALL_WELL, ALL_FAIL, PAIRS_FAIL[mpirun.PROGRAMS_OF]):
-        assert mpirun.played(start).status == 0, mpirun.played(start).output
+@pytest.mark.parametrize("start", [ALL_WELL, ALL_FAIL, pytest.param(None, marks=PAIRS)], ids=["well", "failing", "failing-2"])
+def test_programs_of_several_scenes_end_well(mpirun, start):
+    start = start or PAIRS_FAIL[mpirun.PROGRAMS_OF]
+    assert mpirun.played(start).status == 0, mpirun.played(start).output
 
 
 def test_communicators_come_and_go_with_their_groups(mpirun):
@@ -153,17 +155,19 @@ def test_a_manager_that_goes_away_is_an_error_on_every_rank(bed, mpirun):
     bed.wait_clean()
 
 
-@pytest.mark.parametrize("scene, per_host", [("handler", 1), ("handler", 2), ("handler later", 1), ("handler of freed", 1)])
+@pytest.mark.parametrize("scene, per_host", [("handler", 1), pytest.param("handler", 2, marks=PAIRS), ("handler later", 1), ("handler of freed", 1)])
 def test_an_error_handler_of_the_programs_gets_epics_error(mpirun, scene, per_host):
     """Of the communicator whose group the operator has destroyed, and of no other."""
     failing(mpirun, scene, per_host).assert_right()
 
 
+@PAIRS
 def test_an_error_handler_of_the_programs_gets_epics_error_of_a_call_in_stages(openmpi):
     """With several ranks on a host MPICH makes such calls itself."""
     failing(openmpi, "handler later", per_host=2).assert_right()
 
 
+@pytest.mark.one_mpi("how it ends")
 @pytest.mark.parametrize("scene", ["fatal", "fatal later"])
 def test_errors_that_are_fatal_end_the_job_with_epics_message(bed, mpirun, scene):
     done = mpirun("ends", scene, at_line=("under way", lambda: destroy_groups(bed)))
@@ -187,6 +191,7 @@ void* malloc(size_t size) {
 """
 
 
+@pytest.mark.one_mpi("how it ends")
 def test_a_rank_without_memory_for_a_derived_type_ends_the_group(bed, mpirun, tmp_path):
     """The words are those of its own error, or of what the others hear: the MPI ends the job with the first of them."""
     preload = harness.BUILD / "mpi" / "lib" / "libepic_mpi.so"
@@ -233,16 +238,18 @@ def test_a_nonblocking_one_too(mpirun):
     failing(mpirun, "parts later").assert_right()
 
 
+@PAIRS
 @pytest.mark.parametrize("scene", ["parts later", "differs later"])
 def test_nonblocking_calls_that_a_rank_beside_the_group_makes_otherwise(openmpi, scene):
     failing(openmpi, scene, per_host=2).assert_right()
 
 
+@PAIRS
 def test_a_call_that_a_rank_beside_the_group_cannot_make_is_an_error_on_every_rank(mpirun):
     failing(mpirun, "parts", per_host=2).assert_right()
 
 
-@pytest.mark.parametrize("per_host", [1, 2])
+@pytest.mark.parametrize("per_host", [1, pytest.param(2, marks=PAIRS)])
 def test_calls_that_differ_are_an_error_also_of_a_rank_that_is_not_in_the_group(mpirun, per_host):
     failing(mpirun, "differs", per_host).assert_right()
 
@@ -251,12 +258,14 @@ def test_children_end_nothing_but_themselves(mpirun):
     mpirun.scene(ALL_WELL, "children").assert_right()
 
 
+@pytest.mark.one_mpi("how it ends")
 def test_a_rank_that_exits_without_mpi_finalize_ends_all(bed, mpirun):
     done = mpirun("ends", "one exits")
     assert done.status != 0 and done.seconds < 60, done.output
     bed.wait_clean()
 
 
+@pytest.mark.one_mpi("how it ends")
 def test_a_program_without_mpi_finalize(bed, mpirun):
     """The MPI may not like it; that is all."""
     done = mpirun("ends", "all exit")

@@ -14,6 +14,7 @@ def package(name, version, include):
     return f"Name: {name}\nDescription: {name}\nVersion: {version}\nCflags: -I{include}\nLibs: -lm\n"
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("openmpi, says", [
     ("4.1.4", "MPI: Open MPI is here without the headers of its components: mca_coll_epic.so is not built"),
     ("5.0.0", "MPI: no Open MPI 4.1 with its headers (libopenmpi-dev): mca_coll_epic.so is not built")])
@@ -46,6 +47,7 @@ OF_OPEN_MPI, OF_MPICH = {"mca_coll_epic", "mpi_fit"}, {"epic_mpi", "mpich_fit"}
 FORTRAN = {"mpi_fortran", "mpich_fortran"}
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("hidden, says, missing", [
     (["/usr/bin/gfortran", "/usr/include/torch"],
      [NO_FORTRAN.format("mpifort.openmpi"), NO_FORTRAN.format("mpifort.mpich"), "PyTorch: no torch 1.13 with its headers (libtorch-dev, python3-torch)"],

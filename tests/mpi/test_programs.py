@@ -56,6 +56,7 @@ def test_every_collective_type_and_form_is_as_the_mpi_has_it_and_summed_by_the_s
     bed.wait_clean()
 
 
+@pytest.mark.one_mpi("two ranks a host")
 def test_two_ranks_on_each_host_of_which_one_is_in_the_group(bed, mpirun):
     before = summed(bed)
     # MPICH's ranks do not yield while they wait for each other, and there are four on a processor.
@@ -121,6 +122,7 @@ def test_every_form_of_every_collective_in_fortran(bed, mpirun):
     bed.wait_clean()
 
 
+@pytest.mark.one_mpi("two ranks a host")
 @pytest.mark.parametrize("program", [("sums",), ("forms", "once")])
 def test_a_fortran_program_with_two_ranks_on_each_host(bed, mpirun, program):
     before = summed(bed)
