@@ -61,9 +61,10 @@ void Snapshot::Chunks(A& a, Of<A, ChunkMap>& map) {
 template <typename A>
 void Snapshot::Multicast(A& a, Of<A, HostMulticast>& multicast, Of<A, std::vector<Buffers>>& buffers) {
   auto& [config, memory_begin, counts, own, is_open, epoch, changes_key, recvs, recvs_done, fetches, call,
-         has_own, parts, part_chunks, tokens_in_use, slice, chunks, own_next, own_end, own_given, own_sent,
-         tokens, here, is_slice_open, whole, said, awaits_ack, heard, left_address, left_rkey, left_own,
-         read_distance, read_chunk, reads, empty_reads_left, right_done, said_done] = multicast;
+         has_own, parts, part_chunks, tokens_in_use, slice, is_beside, chunks, own_next, own_end, own_given,
+         own_sent, tokens, here, is_slice_open, own_before, whole, said, awaits_ack, heard, left_address,
+         left_rkey, left_own, read_distance, read_chunk, reads, empty_reads_left, right_done, said_done] =
+      multicast;
   NotSaved(config, memory_begin, counts, own, left_own);
   a.Numbers(is_open, epoch, changes_key, recvs, recvs_done);
   for (auto& fetch : fetches) {
@@ -72,9 +73,9 @@ void Snapshot::Multicast(A& a, Of<A, HostMulticast>& multicast, Of<A, std::vecto
     Sequence(a, unacked, [&a](auto& sent) { a.Numbers(sent); });
   }
   Maybe(a, call, [&](auto& of) { HostsCall(a, of, buffers); });
-  a.Numbers(has_own, parts, part_chunks, tokens_in_use, slice, own_next, own_end, own_given, own_sent,
-            is_slice_open, whole, said, awaits_ack, heard, left_address, left_rkey, read_distance, read_chunk,
-            empty_reads_left, right_done, said_done);
+  a.Numbers(has_own, parts, part_chunks, tokens_in_use, slice, is_beside, own_next, own_end, own_given,
+            own_sent, is_slice_open, own_before, whole, said, awaits_ack, heard, left_address, left_rkey,
+            read_distance, read_chunk, empty_reads_left, right_done, said_done);
   Chunks(a, chunks);
   for (auto& token : tokens) a.Numbers(token.visits, token.is_here);
   Sequence(a, here, [&a](auto& token) { a.Numbers(token); });

@@ -87,6 +87,7 @@ Error Comm::EnsureHosts() {
   if (abilities_.multicast) {
     config.chunk_bytes = connect_.path_mtu;
     config.receive_bytes = device_->max_path_mtu();
+    config.staging_chunks = datagrams_->info.receives;
   }
   calls_.AddHosts(config);
   return HostLinks::Create(device_, cq_, config.rank, config.world_size, connect_, &calls_, &datagrams_,

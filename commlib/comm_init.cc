@@ -21,6 +21,8 @@ namespace {
 
 // The queue pair exists before the manager says MW: the largest that this library takes.
 constexpr uint32_t kMaxWindowPackets = 256;
+// For datagrams. The group's ranks take as many as the one has that has fewest.
+constexpr uint32_t kReceives = HostPathConfig{}.staging_chunks;
 constexpr auto kLeaveAfterRefusal = std::chrono::seconds(2);
 constexpr Nanos kDefaultSpin = 500 * kMicrosecond;
 constexpr long kMaxSpinUs = 1'000'000;
@@ -116,9 +118,8 @@ Error Comm::OfferDatagrams(JoinInfo* join) {
   if (!asks && !join->datagrams_offered) return {};
   join->datagram_reach = device_->datagram_reach();
   if (!asks && join->datagram_reach == verbs::DatagramReach::kNone) return {};
-  constexpr uint32_t kDepth = HostPathConfig{}.staging_chunks;
   datagrams_.emplace();
-  if (Error e = verbs::DatagramQp::Create(device_, cq_, kDepth, kDepth, &datagrams_->qp); !e.ok()) {
+  if (Error e = verbs::DatagramQp::Create(device_, cq_, kReceives, kReceives, &datagrams_->qp); !e.ok()) {
     if (asks) return e;
     no_multicast_ = e.message();
     Log(LogLevel::kInfo, "group {}: no multicast: {}", options_.group, no_multicast_);
@@ -127,6 +128,7 @@ Error Comm::OfferDatagrams(JoinInfo* join) {
     return {};
   }
   join->datagram_qpn = datagrams_->qp->qpn();
+  join->datagram_receives = kReceives;
   return {};
 }
 
@@ -176,6 +178,11 @@ Error Comm::TakeMulticast(const JoinedInfo& joined) {
   if (!joined.multicast || (!asks && joined.path != PathChoice::kHosts)) {
     datagrams_.reset();
     return {};
+  }
+  if (joined.multicast->receives > kReceives) {
+    return {ErrorCode::kInternal,
+            fmt::format("the manager's answer to the join has multicast.receives {}, but this rank has {}",
+                        joined.multicast->receives, kReceives)};
   }
   datagrams_->info = *joined.multicast;
   abilities_.multicast = true;

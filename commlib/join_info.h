@@ -38,6 +38,7 @@ struct JoinInfo {
   uint32_t datagram_qpn = 0;
   verbs::DatagramReach datagram_reach = verbs::DatagramReach::kNone;
   bool datagrams_offered = false;  // it would take it, and does not ask
+  uint32_t datagram_receives = 0;  // for so many datagrams the queue pair has room
 };
 
 // As the first message of a session, with this process and its host.

@@ -39,6 +39,7 @@ proto::ServerMessage Valid(uint8_t how) {
       proto::MulticastGroup& group = *joined.mutable_multicast();
       group.set_address(0xefc00001);
       group.set_qkey(how);
+      group.set_receives(512);
       for (uint32_t rank = 0; rank < kRanks; ++rank) group.add_ends()->set_qpn(17 + rank);
       break;
     }

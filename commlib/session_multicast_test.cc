@@ -16,11 +16,13 @@ TEST(SessionMulticastTest, ARankThatAsksSaysItsQueuePairAndHearsOfTheGroup) {
     proto::MulticastGroup& group = *message.mutable_joined()->mutable_multicast();
     group.set_address(0xefc00001);
     for (uint32_t rank = 0; rank < kJoin.size; ++rank) group.add_ends()->set_qpn(17 + rank);
+    group.set_receives(700);
     group.set_takes_counts(true);
     stream->Write(message);
     ReadOne(stream);
   });
   JoinInfo info = kJoin;
+  info.datagram_receives = 900;
   info.datagram_qpn = 18;
   info.datagram_reach = verbs::DatagramReach::kRemote;
   info.datagrams_offered = true;
@@ -31,7 +33,9 @@ TEST(SessionMulticastTest, ARankThatAsksSaysItsQueuePairAndHearsOfTheGroup) {
   EXPECT_EQ(join.datagram_qpn(), 18u);
   EXPECT_EQ(join.datagram_reach(), proto::DATAGRAM_REACH_REMOTE);
   EXPECT_TRUE(join.datagrams_offered());
+  EXPECT_EQ(join.datagram_receives(), 900u);
   ASSERT_TRUE(joined.multicast);
+  EXPECT_EQ(joined.multicast->receives, 700u);
   EXPECT_EQ(joined.multicast->address, Ipv4{0xefc00001});
   EXPECT_EQ(joined.multicast->ends.size(), kJoin.size);
   EXPECT_TRUE(joined.multicast->takes_counts);

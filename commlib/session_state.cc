@@ -118,6 +118,7 @@ MulticastInfo FromProto(const proto::MulticastGroup& group) {
                      .qkey = group.qkey(),
                      .ends = {},
                      .super_frames = group.super_frames(),
+                     .receives = group.receives(),
                      .takes_counts = group.takes_counts()};
   for (const proto::DatagramEnd& end : group.ends())
     info.ends.push_back({.ip = Ipv4{end.ip()}, .qpn = end.qpn()});
@@ -146,7 +147,9 @@ JoinedInfo FromProto(const proto::Joined& joined) {
                   .rnr_retry = static_cast<uint8_t>(joined.rnr_retry()),
                   .min_rnr_timer = static_cast<uint8_t>(joined.min_rnr_timer()),
                   .super_frames = joined.super_frames()};
-  if (joined.has_multicast()) info.multicast = FromProto(joined.multicast());
+  // An earlier manager gives it also to ranks that send by other rules.
+  if (joined.has_multicast() && joined.multicast().receives() > 0)
+    info.multicast = FromProto(joined.multicast());
   info.multicast_reason = joined.multicast_reason();
   if (joined.multicast_error() == proto::ERROR_NO_RESOURCE) info.multicast_error = ErrorCode::kNoResource;
   if (!joined.remote_name().empty()) info.connect.name = joined.remote_name();

@@ -37,6 +37,7 @@ struct MulticastInfo {
   uint32_t qkey = 0;                        // of the first 65,536 invocations; its uppermost bit is 0
   std::vector<verbs::DatagramSource> ends;  // by rank: from where its datagrams come
   bool super_frames = false;                // all members take them, and so does every link between them
+  uint32_t receives = 0;                    // for so many datagrams each member has room; never 0
   bool takes_counts = false;                // the manager takes DatagramsSeen
 
   friend bool operator==(const MulticastInfo&, const MulticastInfo&) = default;

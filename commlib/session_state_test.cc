@@ -167,6 +167,7 @@ proto::ServerMessage JoinedWithMulticast() {
   group.set_address(0xefc00001);
   group.set_qkey(0x12345678);
   group.set_super_frames(true);
+  group.set_receives(512);
   for (const uint32_t rank : {0u, 1u}) {
     group.add_ends()->set_ip(0x0a000001 + rank);
     group.mutable_ends(static_cast<int>(rank))->set_qpn(17 + rank);
@@ -182,8 +183,19 @@ TEST(SessionStateTest, TheMulticastGroupIsAsTheManagerSays) {
             (MulticastInfo{.address = Ipv4{0xefc00001},
                            .qkey = 0x12345678,
                            .ends = {{.ip = Ipv4{0x0a000001}, .qpn = 17}, {.ip = Ipv4{0x0a000002}, .qpn = 18}},
-                           .super_frames = true}));
+                           .super_frames = true,
+                           .receives = 512}));
   EXPECT_EQ(state.joined()->multicast_reason, "");
+}
+
+// It does not know which ranks send by the rules of this library.
+TEST(SessionStateTest, AnEarlierManagersMulticastGroupIsNone) {
+  proto::ServerMessage message = JoinedWithMulticast();
+  message.mutable_joined()->mutable_multicast()->clear_receives();
+  SessionState state(2);
+  EXPECT_FALSE(state.OnMessage(message));
+  ASSERT_TRUE(state.joined());
+  EXPECT_FALSE(state.joined()->multicast);
 }
 
 TEST(SessionStateTest, WithoutAMulticastGroupThereIsAReason) {

@@ -131,10 +131,7 @@ void GroupRanks::Start(int rank, CollectiveCall& call) {
   at_->world.peers(rank, at_->group).WantPoll();
 }
 
-bool GroupRanks::KeepsRoom() const {
-  const HostPathConfig& path = at_->way.path;
-  return path.staging_chunks >= 2 * path.tokens * path.world_size;
-}
+bool GroupRanks::KeepsRoom() const { return at_->way.path.staging_chunks >= at_->way.path.world_size; }
 
 bool GroupRanks::Finished(size_t calls) const {
   for (int r = 0; r < at_->world.ranks(at_->group); ++r) {

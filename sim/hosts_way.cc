@@ -25,7 +25,7 @@ std::optional<HostsWay> ChooseWay(const Scenario& scenario, const WorldConfig& c
     hosts.path.algorithm = Algorithm::kMulticast;
     hosts.path.chunk_bytes = config.path_mtu;
     hosts.path.message_bytes = std::max(hosts.path.message_bytes, config.path_mtu);
-    hosts.path.tokens = static_cast<uint32_t>(one_of({1, 2}));
+    hosts.path.tokens = static_cast<uint32_t>(one_of({1, 4}));
     hosts.path.staging_chunks = static_cast<uint32_t>(one_of({2 * hosts.path.tokens, 64, 512}));
     hosts.path.addresses = static_cast<uint32_t>(one_of({1, 1, 3}));
     hosts.completion_ns = static_cast<Nanos>(one_of({0, 0, 300}));

@@ -60,7 +60,7 @@ int main(int argc, char** argv) {
   line.Add("--calls", &config.calls, "one behind the other").From(1, 100'000, "calls").ShowDefault();
   line.Add("--path-mtu", &config.path_mtu, "payload of a packet, bytes").ShowDefault();
   line.Add("--staging", &config.staging_chunks, "receives for datagrams")
-      .From(2, 65536, "receives")
+      .From(1, 65536, "receives")
       .ShowDefault();
   line.Add("--tokens", &config.tokens, "of a call").From(1, 4, "tokens").ShowDefault();
   line.Add("--addresses", &config.addresses, "a block of each part goes to each, over a spine of its own")
@@ -83,20 +83,17 @@ int main(int argc, char** argv) {
   line.Add("--seed", &config.seed, "of losses").ShowDefault();
   if (const auto exit_code = line.Parse(argc, argv, 2)) return *exit_code;
   const bool is_broadcast = collective == "broadcast";
-  if ((!is_broadcast && collective != "allgather") || !SetWay(way, &config) ||
-      config.staging_chunks < 2 * config.tokens || config.bytes == 0 || config.leaves > config.hosts) {
-    fmt::print(stderr,
-               "{}: no such collective, way, part, or staging for the tokens; more leaves than hosts\n",
-               kName);
-    return 2;
-  }
-  if (config.tree && (!is_broadcast || config.calls != 1)) {
-    fmt::print(stderr, "{}: down a tree of hosts goes one Broadcast\n", kName);
+  if ((!is_broadcast && collective != "allgather") || !SetWay(way, &config)) {
+    fmt::print(stderr, "{}: no such collective, or way\n", kName);
     return 2;
   }
   config.collective = is_broadcast ? epic::Collective::kBroadcast : epic::Collective::kAllGather;
   config.bits_per_second = static_cast<int64_t>(gigabits * 1e9);
   config.loss_ppb = std::llround(loss * 1e9);
+  if (const epic::Status valid = Validate(config); !valid.ok()) {
+    fmt::print(stderr, "{}: {}\n", kName, std::string(valid.message()));
+    return 2;
+  }
   const epic::sim::MulticastRun run = RunMulticast(config);
   if (!run.right) {
     fmt::print(stderr, "{}: not finished, or a wrong result\n", kName);

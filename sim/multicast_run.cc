@@ -1,12 +1,16 @@
 #include "sim/multicast_run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
+#include "incengine/state/config.h"
 #include "sim/collectives.h"
 #include "sim/group_ranks.h"
 
@@ -16,6 +20,11 @@ namespace {
 constexpr Nanos kForEver = 1000 * kSecond;
 // Behind the short call, until everything of it has been acknowledged.
 constexpr Nanos kPause = kMillisecond;
+
+// A call that switches serve, or make the ranks agree on.
+bool NeedsSwitches(const MulticastRunConfig& config) {
+  return !config.tree && (config.mode || config.agrees_by_switches);
+}
 
 TreeSpec TreeOf(const MulticastRunConfig& config) {
   if (config.leaves == 1) return Star(config.hosts);
@@ -39,7 +48,7 @@ WorldConfig WorldOf(const MulticastRunConfig& config) {
                     .host_timeout = config.timeout,
                     .host_most_outstanding = 512,
                     .ranks_take_turns = true};
-  world.arena_bytes = ArenaBytesOf(FirstGroupOf(world), world);
+  if (NeedsSwitches(config)) world.arena_bytes = ArenaBytesOf(FirstGroupOf(world), world);
   return world;
 }
 
@@ -52,6 +61,12 @@ std::optional<HostsWay> WayOf(const MulticastRunConfig& config) {
                         .addresses = config.addresses}};
   if (config.agrees_by_switches) way.abilities = {};  // they serve nothing else
   return way;
+}
+
+GroupSpec GroupOf(const MulticastRunConfig& config) {
+  return {.mode = config.mode.value_or(kDefaultMode),
+          .rank_host = FirstGroupOf(WorldOf(config)).rank_host,
+          .by_hosts_alone = !NeedsSwitches(config)};
 }
 
 // The first one is short.
@@ -134,9 +149,8 @@ bool RunUntilAll(World& world, int ranks, const std::function<bool(int rank)>& e
 }
 
 MulticastRun RunTree(const MulticastRunConfig& config) {
-  EPIC_CHECK(config.collective == Collective::kBroadcast && config.calls == 1);
   World world(WorldOf(config), 1);
-  const int group = world.AddGroup({.rank_host = FirstGroupOf(WorldOf(config)).rank_host});
+  const int group = world.AddGroup(GroupOf(config));
   MulticastRun result;
   LinkCounts counts(config, world, &result);
   world.SetFaultRule([&](const LinkPacket& p) { return counts.OnSent(p); });
@@ -149,13 +163,30 @@ MulticastRun RunTree(const MulticastRunConfig& config) {
 
 }  // namespace
 
+Status Validate(const MulticastRunConfig& config) {
+  const auto invalid = [](std::string message) { return MakeStatus(StatusCode::kInvalidArgument, message); };
+  const bool is_broadcast = config.collective == Collective::kBroadcast;
+  if (!is_broadcast && config.collective != Collective::kAllGather)
+    return invalid("collective: neither allgather nor broadcast");
+  if (config.bytes == 0) return invalid("bytes: a part has at least 1");
+  if (config.leaves > config.hosts)
+    return invalid(fmt::format("leaves: {} for {} hosts", config.leaves, config.hosts));
+  if (config.tree && (!is_broadcast || config.calls != 1))
+    return invalid("way: down a tree of hosts goes one broadcast");
+  const int children = (config.hosts + config.leaves - 1) / config.leaves;
+  if (NeedsSwitches(config) && children > static_cast<int>(engine::kMaxChildren)) {
+    return invalid(fmt::format("hosts: {} below one switch, but a group has at most {} children at a switch",
+                               children, engine::kMaxChildren));
+  }
+  return absl::OkStatus();
+}
+
 MulticastRun RunMulticast(const MulticastRunConfig& config) {
-  EPIC_CHECK(config.collective == Collective::kAllGather || config.collective == Collective::kBroadcast);
+  EPIC_CHECK(Validate(config).ok());
   if (config.tree) return RunTree(config);
   World world(WorldOf(config), 1);
   Choices choices(1);
-  const int group = world.AddGroup(
-      {.mode = config.mode.value_or(kDefaultMode), .rank_host = FirstGroupOf(WorldOf(config)).rank_host});
+  const int group = world.AddGroup(GroupOf(config));
   GroupRanks ranks(world, group, WayOf(config), choices);
   if (ranks.by_multicast()) world.GiveGroupPorts();
   MulticastRun result{.right = true};

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/status.h"
 #include "commlib/core/host_path.h"
 #include "sim/clock.h"
 #include "sim/tree_broadcast.h"
@@ -27,8 +28,8 @@ struct MulticastRunConfig {
   uint64_t bytes = 64 << 10;                       // of each part
   int calls = 1;                                   // measured, one behind the other without a pause
   uint32_t path_mtu = 4096;
-  uint32_t staging_chunks = 512;
-  uint32_t tokens = 2;
+  uint32_t staging_chunks = HostPathConfig{}.staging_chunks;
+  uint32_t tokens = HostPathConfig{}.tokens;
   uint32_t addresses = 1;           // a block of each part to each, over the tree of a spine of its own
   bool agrees_by_switches = false;  // else the hosts agree by messages to each other
   Nanos link_delay_ns = 500;
@@ -59,8 +60,11 @@ struct MulticastRun {
   int64_t read = 0;
 };
 
-// A short call goes before those that are measured, and makes the hosts' connections; those down a tree are
-// there.
+// OK, or INVALID_ARGUMENT with words that name the option of epic-multicast: what there is no such run of.
+Status Validate(const MulticastRunConfig& config);
+
+// Of a valid configuration. A short call goes before those that are measured, and makes the hosts'
+// connections; those down a tree are there.
 MulticastRun RunMulticast(const MulticastRunConfig& config);
 
 }  // namespace epic::sim

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace epic::sim {
 namespace {
 
@@ -79,6 +81,34 @@ TEST(MulticastRunTest, ASlowRankLosesNothing) {
   ASSERT_TRUE(run.right);
   EXPECT_EQ(run.read + run.unposted, 0);
   EXPECT_GE(run.time, ToPicos(3 * 256 * config.slow_ns));
+}
+
+// What hosts send each other is nothing to a switch but to be forwarded: the bound of what a group may have
+// at a switch is none of theirs.
+TEST(MulticastRunTest, BetweenTheHostsASwitchMayHaveMoreThanAGroupMayHaveAtIt) {
+  MulticastRunConfig config{.hosts = 65, .bytes = 1, .staging_chunks = 128};
+  EXPECT_TRUE(RunMulticast(config).right);
+  config.algorithm = Algorithm::kRing;
+  EXPECT_TRUE(RunMulticast(config).right);
+  config.collective = Collective::kBroadcast;
+  config.tree = HostTree::kBinomial;
+  EXPECT_TRUE(RunMulticast(config).right);
+}
+
+TEST(MulticastRunTest, WhatThereIsNoRunOfIsRefusedInWords) {
+  const auto refused = [](const MulticastRunConfig& config) {
+    const Status status = Validate(config);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  const std::string bound = "below one switch, but a group has at most 64 children at a switch";
+  EXPECT_EQ(refused({.hosts = 188, .mode = Mode::kTranslated}), "hosts: 188 " + bound);
+  EXPECT_EQ(refused({.hosts = 129, .leaves = 2, .agrees_by_switches = true}), "hosts: 65 " + bound);
+  EXPECT_TRUE(Validate({.hosts = 128, .leaves = 2, .agrees_by_switches = true}).ok());
+  EXPECT_EQ(refused({.hosts = 3, .leaves = 4}), "leaves: 4 for 3 hosts");
+  EXPECT_EQ(refused({.bytes = 0}), "bytes: a part has at least 1");
+  EXPECT_EQ(refused({.collective = Collective::kReduce}), "collective: neither allgather nor broadcast");
+  EXPECT_EQ(refused({.tree = HostTree::kBinomial}), "way: down a tree of hosts goes one broadcast");
 }
 
 TEST(MulticastRunTest, ANetworksCallHasNoDatagrams) {

@@ -43,6 +43,8 @@ struct GroupSpec {
   // Its memory in every switch is this block; 0: its own.
   uint64_t block = 0;
   size_t block_bytes = 0;
+  // Its ranks call each other alone: no switch has a context of it, and none of their calls may go by one.
+  bool by_hosts_alone = false;
 };
 
 // A group that somebody else plans and installs on the world's engines: what the world makes are its ranks.

@@ -153,7 +153,8 @@ int World::AddGroup(const GroupSpec& as_given) {
     planned.ends.push_back(ConnectGroup({.rank = static_cast<int>(r), .parent = parent}, spec, configs));
   }
   for (size_t s = 0; s < configs.size(); ++s) {
-    if (!configs[s].children.empty()) EPIC_CHECK(engines_[s].Install(configs[s]).ok());
+    if (!configs[s].children.empty() && !spec.by_hosts_alone)
+      EPIC_CHECK(engines_[s].Install(configs[s]).ok());
   }
   return AddRanks(spec, planned);
 }

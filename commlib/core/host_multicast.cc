@@ -42,7 +42,7 @@ HostMulticast::HostMulticast(const HostMulticastConfig& config, uint64_t memory_
   if (config.chunk_bytes == 0) return;
   config_.receive_bytes = std::max(config.receive_bytes, config.chunk_bytes);
   EPIC_CHECK(config.tokens >= 1 && config.tokens <= kMostTokens && config.addresses >= 1);
-  EPIC_CHECK(config.staging_chunks >= 2 * config.tokens && config.read_bytes >= config.chunk_bytes);
+  EPIC_CHECK(config.staging_chunks > 0 && config.read_bytes >= config.chunk_bytes);
 }
 
 uint64_t HostMulticast::memory_bytes() const {
@@ -102,9 +102,11 @@ void HostMulticast::Begin(const HostCall& call) {
   const bool fits = uint64_t{parts_} * part_chunks_ <= config_.staging_chunks;
   // So many that slices of one chunk have room; there is room for one token's in each group.
   tokens_in_use_ = config_.tokens;
-  while (tokens_in_use_ > 1 && (2 * tokens_in_use_ - 1) * parts_ > config_.staging_chunks) --tokens_in_use_;
-  slice_ = fits ? 0 : std::max(1u, config_.staging_chunks / ((2 * tokens_in_use_ - 1) * parts_));
-  own_next_ = own_given_ = own_sent_ = 0;
+  while (tokens_in_use_ > 1 && (tokens_in_use_ + 1) * parts_ > config_.staging_chunks) --tokens_in_use_;
+  is_beside_ = (tokens_in_use_ + 1) * parts_ <= config_.staging_chunks;
+  const uint32_t under_way = tokens_in_use_ + (is_beside_ ? 1 : 0);  // slices of each part
+  slice_ = fits ? 0 : std::max(1u, config_.staging_chunks / (under_way * parts_));
+  own_next_ = own_given_ = own_sent_ = own_before_ = 0;
   own_end_ = fits && has_own_ ? part_chunks_ : 0;
   tokens_ = {};
   here_.clear();
@@ -168,6 +170,7 @@ bool HostMulticast::NextDatagram(MulticastWork* work) {
            .where = HostWhere::kSend,
            .offset = uint64_t{chunk} * config_.chunk_bytes,
            .length = BytesOf(chunk)};
+  SettleTokens();
   return true;
 }
 
@@ -188,6 +191,7 @@ void HostMulticast::OpenSlice() {
   const auto slice = static_cast<uint64_t>(token + (tokens_[token].visits - 1) * tokens_in_use_);
   own_next_ = static_cast<uint32_t>(std::min<uint64_t>(slice * slice_, part_chunks_));
   own_end_ = static_cast<uint32_t>(std::min<uint64_t>((slice + 1) * slice_, part_chunks_));
+  own_before_ = own_given_ + (is_beside_ ? 0 : own_end_ - own_next_);
 }
 
 void HostMulticast::TakeToken() {
@@ -196,10 +200,11 @@ void HostMulticast::TakeToken() {
   is_slice_open_ = false;
 }
 
-// A NIC sends of its queue pairs by turns. A token that were posted with its slice would overtake it, and
-// come again and again while what is to go before it piles up here.
+// A NIC sends of its queue pairs by turns, so that a token overtakes the slice which is posted with it. That
+// one has room; if it did not wait for the slices before, they would pile up here while it comes again and
+// again.
 bool HostMulticast::NextToken(std::span<uint8_t> memory, MulticastWork* work) {
-  if (!IsSliceSent()) return false;
+  if (!MayPassToken()) return false;
   Say(Message::kToken, here_.front(), false, memory, work);
   TakeToken();
   SettleTokens();
@@ -312,11 +317,6 @@ bool HostMulticast::NextRead(MulticastWork* work) {
     return true;
   }
   return false;
-}
-
-void HostMulticast::OnDatagramSent() {
-  ++own_sent_;
-  SettleTokens();
 }
 
 void HostMulticast::OnDatagram(std::optional<uint32_t> from, uint32_t imm, uint32_t bytes,

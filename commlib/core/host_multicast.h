@@ -32,11 +32,11 @@ struct HostMulticastConfig {
   uint32_t chunk_bytes = 0;  // of a datagram, the path MTU; 0: there are no datagrams
   uint32_t receive_bytes =
       0;  // room for a datagram, also a stranger's; 0: chunk_bytes, else at least as many
-  // The same on all ranks, and said nowhere: another number is another protocol.
-  uint32_t staging_chunks = 1024;  // receives for datagrams; at least twice the tokens
-  uint32_t tokens = 2;             // 1 to kMostTokens
-  uint32_t addresses = 1;          // each part's chunks go to so many groups, a block to each
-  uint32_t read_bytes = 0;         // most of a Read, at least chunk_bytes
+  uint32_t staging_chunks = 1024;  // receives for datagrams, as the ranks agree; at least 1
+  // 1 to kMostTokens; the same on all ranks, and said nowhere: another number is another protocol.
+  uint32_t tokens = 4;
+  uint32_t addresses = 1;   // each part's chunks go to so many groups, a block to each
+  uint32_t read_bytes = 0;  // most of a Read, at least chunk_bytes
   // Who has read makes so many Reads of no bytes before it says DONE: as many as a NIC may answer again when
   // the network repeats one. So none of those before comes to memory that is its owner's again.
   uint32_t empty_reads = kFetchReads;
@@ -122,7 +122,7 @@ class HostMulticast {
   // or the next one.
   bool OnMessage(bool from_left, uint32_t bytes, int64_t invocation, std::span<const uint8_t> memory);
   // In each direction, in order: a datagram has been sent; a message, or a Read, on the fetch ring is done.
-  void OnDatagramSent();
+  void OnDatagramSent() { ++own_sent_; }
   void OnFetchSent(bool to_left);
 
   // Nothing is to be sent, read or to come for the call any more; or there is none.
@@ -173,9 +173,9 @@ class HostMulticast {
   bool AwaitsToken() const;
   void SettleTokens();
   void OpenSlice();
-  // The first token is here, and what this rank sends by it has been given out; and has left the NIC.
+  // The first token is here, and what this rank sends by it has been given out; and it may go on.
   bool IsSliceGiven() const { return is_slice_open_ && own_next_ == own_end_; }
-  bool IsSliceSent() const { return IsSliceGiven() && own_sent_ == own_given_; }
+  bool MayPassToken() const { return IsSliceGiven() && own_sent_ >= own_before_; }
   void TakeToken();
   void AdvanceWhole();
   bool NextDatagram(MulticastWork* work);
@@ -204,12 +204,15 @@ class HostMulticast {
   uint32_t part_chunks_ = 0;  // of each part
   uint32_t tokens_in_use_ = 1;
   uint32_t slice_ = 0;  // chunks of a slice; 0: every rank sends all at once
+  // A token goes on beside its slice, behind the one before; if not, behind its own.
+  bool is_beside_ = false;
   ChunkMap chunks_;
   uint32_t own_next_ = 0, own_end_ = 0;  // of the own part's chunks that may be sent: those between are to go
   uint32_t own_given_ = 0, own_sent_ = 0;  // of them, given out, and sent
   std::array<Token, kMostTokens> tokens_;
   std::deque<uint32_t> here_;   // tokens, in the order in which they came
   bool is_slice_open_ = false;  // of the first of them
+  uint32_t own_before_ = 0;     // of the own part's chunks, that have left when it goes on
   int64_t whole_ = -1;          // parts up to this distance are whole
   int64_t said_ = -1;           // the largest distance said to the right
   bool awaits_ack_ = false;     // of the last word

@@ -43,7 +43,7 @@ struct HostPathConfig {
   uint32_t chunk_bytes = 0;
   uint32_t receive_bytes = 0;
   uint32_t staging_chunks = 1024;
-  uint32_t tokens = 2;
+  uint32_t tokens = 4;
   uint32_t addresses = 1;
   uint32_t empty_reads = kFetchReads;
 };

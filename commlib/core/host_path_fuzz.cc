@@ -19,6 +19,11 @@ namespace {
 constexpr uint64_t kInlineBytes = 128;
 constexpr uint32_t kExchangeBytes = kControlBytes + kInlineBytes;
 constexpr uint32_t kChunkBytes = 16;
+// So many that kAuto takes multicast where there are datagrams, for calls of some of these sizes; what is
+// posted is a slice of one, or a call that is whole (0).
+constexpr uint32_t kChoosingRanks = 8;
+constexpr std::array<uint64_t, 6> kWholeBytes = {0, (1 << 16) - 1, 1 << 16, 1 << 20, 1 << 23, 1 << 30};
+static_assert(kChoosingRanks * 8 * 64 < kWholeBytes[1], "no slice is longer");
 // What the byte at a place of a result is that another rank gives.
 constexpr uint8_t ByteAt(uint64_t place) { return static_cast<uint8_t>(place * 7 + 3); }
 
@@ -47,11 +52,16 @@ class Fuzz {
 
  private:
   HostPathConfig MakeConfig() {
-    const uint32_t n = 2 + in_.Next() % 7;
+    uint32_t n = 2 + in_.Next() % 7;
     const uint8_t how = in_.Next();
+    Algorithm algorithm = how < 0xc0 ? static_cast<Algorithm>(how % 3) : Algorithm::kMulticast;
+    if ((how & 0xe2) == 0xe2) {
+      algorithm = Algorithm::kAuto;
+      n = kChoosingRanks;
+    }
     return {.rank = in_.Next() % n,
             .world_size = n,
-            .algorithm = how < 0xc0 ? static_cast<Algorithm>(how % 3) : Algorithm::kMulticast,
+            .algorithm = algorithm,
             .agrees_by_exchange = how / 4 % 8 != 0,
             .message_bytes = 24,
             .staging_bytes = 128,
@@ -149,8 +159,13 @@ class Fuzz {
     // Of their own, so that a byte beyond them is seen.
     auto& send = buffers_.emplace_back(SendBytes(h, config_.rank));
     auto& recv = buffers_.emplace_back(RecvBytes(h, config_.rank));
-    path_.Post({.header = h, .send = send.data(), .recv = recv.data()});
+    uint64_t whole = 0;
+    if (config_.algorithm == Algorithm::kAuto && config_.chunk_bytes > 0 && h.count > 0)
+      whole = kWholeBytes[in_.Next() % kWholeBytes.size()];
+    path_.Post({.header = h, .send = send.data(), .recv = recv.data(), .call_bytes = whole});
     headers_.push_back(h);
+    algorithms_.push_back(ChooseAlgorithm(h.collective, whole != 0 ? whole : CallBytes(h), n,
+                                          config_.algorithm, config_.chunk_bytes > 0));
   }
 
   void GiveOut() {
@@ -229,8 +244,8 @@ class Fuzz {
   ControlHeader Sent(size_t op) const {
     ControlHeader h = headers_[op];
     h.invocation = op;
-    h.flags = AlgorithmFlags(config_.algorithm);
-    if (IsInlinedByHosts(h, config_.world_size, config_.algorithm, kInlineBytes)) h.flags |= kInlinedFlag;
+    h.flags = AlgorithmFlags(algorithms_[op]);
+    if (IsInlinedByHosts(h, config_.world_size, algorithms_[op], kInlineBytes)) h.flags |= kInlinedFlag;
     return h;
   }
 
@@ -256,7 +271,7 @@ class Fuzz {
   // Of a call by multicast: all that other ranks give.
   void CheckResult(size_t op) const {
     const ControlHeader& h = headers_[op];
-    if (!IsByMulticast(h, config_.algorithm)) return;
+    if (!IsByMulticast(h, algorithms_[op])) return;
     const std::vector<uint8_t>& result = buffers_[2 * op + 1];
     const uint64_t part_bytes = h.count * ElementBytes(h.type);
     if (h.collective == Collective::kBroadcast && h.root == config_.rank) return;
@@ -292,6 +307,7 @@ class Fuzz {
   std::map<uint32_t, Link> links_;
   std::deque<std::vector<uint8_t>> buffers_;
   std::vector<ControlHeader> headers_;
+  std::vector<Algorithm> algorithms_;  // by which they go
   std::map<size_t, std::vector<std::optional<ControlHeader>>> came_;
   size_t finished_ = 0, agreed_ = 0;
   std::optional<Outcome> failure_;

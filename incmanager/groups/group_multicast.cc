@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "incmanager/groups/group_life.h"
@@ -41,9 +42,12 @@ void GroupLife::GiveMulticast(Nanos now, Group* group) {
   MulticastGroup multicast{.address = *address,
                            .qkey = static_cast<uint32_t>(random_() & kQkeyBits),
                            .ends = {},
-                           .super_frames = placer_.MulticastCarriesSuperFrames(*group)};
-  for (const auto& [rank, member] : group->members)
+                           .super_frames = placer_.MulticastCarriesSuperFrames(*group),
+                           .receives = std::numeric_limits<uint32_t>::max()};
+  for (const auto& [rank, member] : group->members) {
     multicast.ends.push_back({member.join.ip, member.join.datagram_qpn});
+    multicast.receives = std::min(multicast.receives, member.join.datagram_receives);
+  }
   group->multicast = std::move(multicast);
   ++multicast_changes_;
   world_->Note(fmt::format("group {}: multicast to {}", group->spec.name, ToString(*address)));

@@ -32,6 +32,8 @@ struct MulticastWorld : GroupWorldFixture {
       if (rank == deaf) join.datagram_reach = DatagramReach::kNobodys;
       join.super_frames = super_frames;
       join.datagrams_offered = offered;
+      join.datagram_receives = 1024 + rank;
+      if (few && few->first == rank) join.datagram_receives = few->second;
       if (asker == rank) join.datagrams_offered = false;
       groups()->OnJoin(now, first + rank, join);
     }
@@ -58,7 +60,8 @@ struct MulticastWorld : GroupWorldFixture {
   }
 
   DatagramReach reach = DatagramReach::kRemote;
-  std::optional<uint32_t> silent, deaf;  // ranks
+  std::optional<uint32_t> silent, deaf;              // ranks
+  std::optional<std::pair<uint32_t, uint32_t>> few;  // a rank with so many receives
   bool super_frames = false;
   bool offered = false;           // the ranks do not ask for it, and would take it
   std::optional<uint32_t> asker;  // but for this one
@@ -88,6 +91,18 @@ TEST(GroupMulticast, EachRankIsToldTheGroupThatAllAskFor) {
     EXPECT_THAT(members[0].hosts, ElementsAre(w.Id("h0"), w.Id("h3"), w.Id("h1")));
     EXPECT_THAT(w.world.notes, ::testing::Contains(HasSubstr("group g: multicast to 239.192.")));
   }
+}
+
+// So that all ranks send slices of one length, for which each has room.
+TEST(GroupMulticast, TheReceivesAreThoseOfTheRankWithTheFewest) {
+  MulticastWorld w;
+  w.JoinOn({"h0", "h3", "h1"});
+  for (SessionId session = 100; session < 103; ++session)
+    EXPECT_EQ(w.Told(session).multicast->receives, 1024u);
+  w.few = {2, 300};
+  w.JoinOn({"h0", "h3", "h1"}, "other", 200);
+  for (SessionId session = 200; session < 203; ++session)
+    EXPECT_EQ(w.Told(session).multicast->receives, 300u);
 }
 
 TEST(GroupMulticast, GroupsHaveAddressesAndKeysOfTheirOwn) {
@@ -120,6 +135,8 @@ TEST(GroupMulticast, WhoAsksInVainIsToldWhy) {
     EXPECT_EQ(silent.code, ErrorCode::kUnsupported);
     EXPECT_EQ(silent.rank, 1);
     EXPECT_EQ(silent.message, "rank 1 on h1 does not ask for it, or its library is an earlier one");
+    const Failure earlier = refused({"h0", "h1"}, [](auto* w) { w->few = {1, 0}; });
+    EXPECT_EQ(earlier.message, silent.message);
     const Failure deaf = refused({"h0", "h1", "h2"}, [](auto* w) { w->deaf = 2; });
     EXPECT_EQ(deaf.code, ErrorCode::kUnsupported);
     EXPECT_EQ(deaf.rank, 2);

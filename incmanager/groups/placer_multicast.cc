@@ -58,7 +58,9 @@ Failure Placer::RefusesMulticast(const Group& group) const {
     const JoinRequest& join = member.join;
     const bool is_deaf = join.datagram_reach == DatagramReach::kNobodys;
     // Who only would take it makes no queue pair for nothing.
-    if (join.datagrams_offered ? is_asked : join.datagram_qpn == 0)
+    const bool takes_none = join.datagrams_offered ? is_asked : join.datagram_qpn == 0;
+    const bool is_earlier = join.datagram_qpn != 0 && join.datagram_receives == 0;
+    if (takes_none || is_earlier)
       return NoMulticast(
           rank, fmt::format("rank {} on {} does not ask for it, or its library is an earlier one", rank,
                             on(member)));

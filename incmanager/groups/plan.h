@@ -53,6 +53,7 @@ struct JoinRequest {
   uint32_t datagram_qpn = 0;  // 0: it neither asks for multicast nor would take it
   DatagramReach datagram_reach = DatagramReach::kNobodys;
   bool datagrams_offered = false;  // it would take it, and does not ask
+  uint32_t datagram_receives = 0;  // for so many datagrams it has receives; 0: an earlier library
   std::string wrong;
 };
 
@@ -72,6 +73,7 @@ struct MulticastGroup {
   uint32_t qkey = 0;
   std::vector<End> ends;  // by rank
   bool super_frames = false;
+  uint32_t receives = 0;  // the fewest of a rank
 };
 
 // What it is told when the group runs; see Joined there.

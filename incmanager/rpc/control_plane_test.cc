@@ -56,6 +56,7 @@ TEST(ControlPlane, EnginesHaveThePortsOfAMulticastGroupWhileItRuns) {
     proto::Join join = plane.Request(rank, 2);
     join.set_path(proto::PATH_HOSTS);
     join.set_datagram_qpn(0x31 + rank);
+    join.set_datagram_receives(1024);
     join.set_datagram_reach(proto::DATAGRAM_REACH_REMOTE);
     plane.Join(join);
   }

@@ -155,6 +155,7 @@ JoinRequest FromProto(const proto::Join& join) {
   out.datagram_qpn = join.datagram_qpn();
   out.datagram_reach = FromProto(join.datagram_reach());
   out.datagrams_offered = join.datagrams_offered();
+  out.datagram_receives = join.datagram_receives();
   AddNames("types", join.types(), AddTypes, &out.needs, &out.wrong);
   return out;
 }

@@ -70,6 +70,7 @@ proto::MulticastGroup ToProto(const MulticastGroup& group) {
     of_rank.set_qpn(end.qpn);
   }
   out.set_super_frames(group.super_frames);
+  out.set_receives(group.receives);
   out.set_takes_counts(true);
   return out;
 }

@@ -86,6 +86,7 @@ class ManagerMulticast : public ::testing::Test {
       join.set_max_path_mtu(1024);
       join.set_path(proto::PATH_HOSTS);
       if (asks) join.set_datagram_qpn(0x31 + rank);
+      join.set_datagram_receives(1024);
       join.set_datagram_reach(proto::DATAGRAM_REACH_REMOTE);
       state_.OnMessage(now_, first + rank, message);
     }
@@ -252,10 +253,12 @@ TEST(ConvertRanks, AConnectionOfTheRingForLostDatagramsIsSaidAsSuch) {
 TEST(ConvertRanks, AReachThatIsNotKnownHereIsNobodys) {
   proto::Join join;
   join.set_datagram_qpn(0x31);
+  join.set_datagram_receives(1024);
   EXPECT_EQ(FromProto(join).datagram_reach, DatagramReach::kNobodys);
   join.set_datagram_reach(proto::DATAGRAM_REACH_REMOTE);
   EXPECT_EQ(FromProto(join).datagram_reach, DatagramReach::kRemote);
   EXPECT_EQ(FromProto(join).datagram_qpn, 0x31u);
+  EXPECT_EQ(FromProto(join).datagram_receives, 1024u);
   for (const int number : {3, 99, -1, 256 + 1}) {
     join.set_datagram_reach(static_cast<proto::DatagramReach>(number));
     EXPECT_EQ(FromProto(join).datagram_reach, DatagramReach::kNobodys) << number;

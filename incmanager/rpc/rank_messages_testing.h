@@ -59,6 +59,7 @@ inline proto::ClientMessage ValidMessage(const Topology& topology, uint8_t how, 
     if ((how & 0x40) != 0) join.set_path(static_cast<proto::Path>(1 + (how >> 2) % 3));
     if ((how & 0x20) != 0) join.set_datagram_qpn(0x200 + static_cast<uint32_t>(slot));
     join.set_datagram_reach(proto::DATAGRAM_REACH_ALL);
+    join.set_datagram_receives(how);
   }
   return message;
 }

@@ -80,6 +80,7 @@ class LocalManager {
     bool installed = false;
     std::map<uint32_t, uint32_t> qpn_of_rank;
     std::vector<verbs::DatagramSource> datagram_ends;  // by rank, if all ask for multicast
+    uint32_t receives = 0;                             // the fewest of one
     std::map<uint32_t, internal::Session::FailureHandler> handlers;
     std::map<uint32_t, internal::Session::PeerHandler> peer_handlers;
     std::map<uint32_t, std::vector<internal::PeerEndInfo>> unheard;   // by ranks without a handler so far

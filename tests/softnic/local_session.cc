@@ -41,6 +41,10 @@ Error LocalManager::Join(const internal::JoinInfo& info, internal::JoinedInfo* j
   group.datagram_ends.resize(info.size);
   const bool by_hosts = info.path == PathChoice::kHosts;
   const bool takes_datagrams = !info.datagrams_offered || (by_hosts && gives_unasked_);
+  if (info.datagram_qpn != 0) {
+    group.receives =
+        group.receives == 0 ? info.datagram_receives : std::min(group.receives, info.datagram_receives);
+  }
   group.datagram_ends[info.rank] = {.ip = kHostIp, .qpn = takes_datagrams ? info.datagram_qpn : 0};
   if (group.qpn_of_rank.size() == group.size) {
     if (!by_hosts)
@@ -79,6 +83,7 @@ std::optional<internal::MulticastInfo> LocalManager::MulticastOf(const Group& gr
   return internal::MulticastInfo{.address = Ipv4{0xefc00000 + number},
                                  .qkey = 0x1000 * number,
                                  .ends = group.datagram_ends,
+                                 .receives = group.receives,
                                  .takes_counts = takes_counts_};
 }
 
