@@ -12,10 +12,10 @@
 #include <thread>
 #include <utility>
 
+#include "base/address.h"
 #include "base/grpc/channel.h"
 #include "base/grpc/host_name.h"
 #include "base/grpc/not_a_manager.h"
-#include "base/manager_address.h"
 #include "incagent/engine_client.h"
 #include "incagent/engine_signs.h"
 #include "incagent/leftovers.h"

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/address.h"
 #include "base/command_line.h"
-#include "base/manager_address.h"
 #include "base/path_mtu.h"
 #include "incmanager/cli/client.h"
 #include "incmanager/cli/serve.h"
