@@ -129,6 +129,7 @@ class ManagerCore : public ManagerWorld {
   SharedDumps dumps_;
   SharedCalls calls_;
   std::thread ticker_;
+  AgentThread agents_;
   std::map<NodeId, std::unique_ptr<AgentLink>> links_;  // first to go, their threads call back
 };
 
