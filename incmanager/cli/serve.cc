@@ -5,7 +5,9 @@
 #include <spdlog/spdlog.h>
 
 #include <cstdio>
+#include <cstdlib>
 
+#include "base/descriptors.h"
 #include "base/end_signals.h"
 #include "base/path_mtu.h"
 #include "incmanager/cli/client.h"
@@ -21,6 +23,13 @@ int Complain(const Status& status, int code) {
   return code;
 }
 
+// Orderly ends need threads that may be the ones that do not answer.
+void EndSelf(const std::string& why) {
+  spdlog::critical("manager ends: {}", why);
+  spdlog::default_logger()->flush();
+  std::_Exit(kExitRefused);
+}
+
 }  // namespace
 
 int Serve(const ServeOptions& options) {
@@ -31,9 +40,15 @@ int Serve(const ServeOptions& options) {
   spdlog::set_level(spdlog::level::from_str(options.log_level));
 
   const EndSignals ends;
+  RaiseDescriptorLimit();
 
-  const auto server = ManagerServer::Start(*topology, options.groups, options.listen, options.links);
-  if (!server.ok()) return Complain(server.status(), kExitRefused);
+  const auto server =
+      ManagerServer::Start(*topology, options.groups, options.listen, options.links, &EndSelf);
+  if (!server.ok()) {
+    const bool usage = server.status().code() == StatusCode::kInvalidArgument;
+    fmt::print(stderr, "incmanager: --listen: {}\n", std::string(server.status().message()));
+    return usage ? kExitUsage : kExitRefused;
+  }
   spdlog::info("manager of {} ({}, {}{}) on {}, port {}", topology->name,
                Counted(topology->switches.size(), "switch", "switches"),
                Counted(topology->nodes.size() - topology->switches.size(), "host", "hosts"),

@@ -1,6 +1,7 @@
 // The manager's gRPC server.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -13,11 +14,14 @@ namespace epic::manager {
 
 class ManagerServer {
  public:
-  // Serves on listen ("IP:PORT"; port 0: any) on threads of its own. UNAVAILABLE if the address cannot be
-  // had.
+  // Called on a thread of its own when nobody answers at the manager's address any more; need not return.
+  using OnDeaf = std::function<void(const std::string& why)>;
+  // Serves on listen (as ListenAddress takes it) on threads of its own. INVALID_ARGUMENT if it is none;
+  // NOT_FOUND, UNAVAILABLE if it cannot be had.
   static StatusOr<std::unique_ptr<ManagerServer>> Start(const Topology& topology, const GroupOptions& options,
                                                         const std::string& listen,
-                                                        const LinkDefaults& defaults = {});
+                                                        const LinkDefaults& defaults = {},
+                                                        OnDeaf deaf = [](const std::string&) {});
   // Ends all sessions; the ranks see the manager as lost. Contexts stay on the switches until they register
   // again.
   ~ManagerServer();
