@@ -11,7 +11,7 @@
 #include <span>
 #include <string_view>
 
-#include "base/manager_address.h"
+#include "base/address.h"
 #include "protocol/abilities.h"
 #include "protocol/modes.h"
 

@@ -6,16 +6,22 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <random>
 #include <thread>
 #include <utility>
 
+#include "base/address.h"
+#include "base/grpc/acceptor.h"
 #include "base/grpc/channel.h"
 #include "base/grpc/host_name.h"
+#include "base/grpc/listener.h"
 #include "base/grpc/not_a_manager.h"
-#include "base/manager_address.h"
+#include "base/grpc/self_check.h"
+#include "base/printable.h"
 #include "incagent/engine_client.h"
 #include "incagent/engine_signs.h"
 #include "incagent/leftovers.h"
@@ -37,6 +43,8 @@ constexpr std::chrono::seconds kFindHostTimeout{2};
 constexpr milliseconds kEngineTimeout{1000};
 // Of what an engine has, so many at once.
 constexpr uint32_t kGroupsPerPage = 100;
+constexpr size_t kMostMemory = size_t{64} << 20;
+constexpr int kExitDeaf = 1;
 
 std::unique_ptr<proto::Manager::Stub> ConnectManager(const std::string& address) {
   grpc::ChannelArguments args;
@@ -45,6 +53,12 @@ std::unique_ptr<proto::Manager::Stub> ConnectManager(const std::string& address)
   args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   GiveUpDeadPeers(&args);
   return proto::Manager::NewStub(ChannelTo(address, args));
+}
+
+// Of this agent, so that the manager tells it from any other one; not 0.
+uint64_t RandomInstance() {
+  std::random_device device;
+  return (uint64_t{device()} << 32 | device()) | 1;
 }
 
 void SetDeadline(grpc::ClientContext* context) {
@@ -73,28 +87,42 @@ class Agent::Impl {
     changed_.notify_all();
     if (thread_.joinable()) thread_.join();
     if (watcher_.joinable()) watcher_.join();
+    check_.reset();
+    if (acceptor_) acceptor_->Stop();
     if (server_ != nullptr) {
       server_->Shutdown(std::chrono::system_clock::now() + milliseconds(200));
       server_->Wait();
     }
   }
 
-  Status Serve() {
-    int port = 0;
+  // Errors: as Agent::Start.
+  Status Serve(const Address& listen, const std::optional<Address>& advertise) {
+    StatusOr<Listener> listener = Listener::At(listen);
+    if (!listener.ok())
+      return MakeStatus(listener.status().code(), fmt::format("listen (--listen): {}", std::string(listener.status().message())));
+    const Address told = advertise.value_or(listener->bound());
+    if (told.IsLoopback() && IsElsewhere(options_.manager)) {
+      return MakeStatus(StatusCode::kInvalidArgument,
+                        fmt::format("advertise (--advertise): the manager at {} is on another machine, and cannot call back on {}; "
+                                    "say under which HOST:PORT it can",
+                                    options_.manager, told.ToString()));
+    }
+    address_ = told.ToString();
+    acceptor_.emplace(*std::move(listener), AcceptorOptions{.say = [name = options_.name](const std::string& line) {
+                        spdlog::warn("{}: {}", name, line);
+                      }});
     grpc::ServerBuilder builder;
-    builder.AddListeningPort(options_.listen, grpc::InsecureServerCredentials(), &port);
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    acceptor_->AddTo(&builder, {.streams = 256, .memory = kMostMemory});
     builder.RegisterService(&service_);
     builder.RegisterService(&not_a_manager_);
     server_ = builder.BuildAndStart();
-    if (server_ == nullptr || port == 0) {
-      return MakeStatus(
-          StatusCode::kUnavailable,
-          fmt::format("listen: cannot listen on {}: it is not an address of this machine or is in use",
-                      options_.listen));
-    }
-    const std::string ip = options_.listen.substr(0, options_.listen.rfind(':'));
-    address_ = options_.advertise.empty() ? fmt::format("{}:{}", ip, port) : options_.advertise;
+    if (server_ == nullptr)
+      return MakeStatus(StatusCode::kUnavailable, fmt::format("listen (--listen): cannot serve on {}", listen.ToString()));
+    acceptor_->Start();
+    check_.emplace(&*acceptor_, [name = options_.name](const std::string& why) {
+      spdlog::critical("{}: ends: {}", name, why);
+      std::_Exit(kExitDeaf);
+    });
     thread_ = std::thread([this] { Loop(); });
     watcher_ = std::thread([this] { WatchEngine(); });
     return absl::OkStatus();
@@ -150,13 +178,15 @@ class Agent::Impl {
   void Say(const std::string& state, bool good) {
     if (state == said_) return;
     said_ = state;
-    good ? spdlog::info("{}: {}", options_.name, state) : spdlog::warn("{}: {}", options_.name, state);
+    const std::string line = Printable(fmt::format("{}: {}", options_.name, state));
+    good ? spdlog::info("{}", line) : spdlog::warn("{}", line);
   }
 
   bool Register() {
     proto::RegisterRequest request;
     request.set_name(options_.name);
     request.set_agent_address(address_);
+    request.set_instance(instance_);
     proto::EngineInfo& engine = *request.mutable_engine();
     if (const grpc::Status status = engine_.Describe(&engine); !status.ok()) {
       Say(fmt::format("waiting for {}", EngineTrouble()), false);
@@ -206,7 +236,7 @@ class Agent::Impl {
         proto::RemoveReply removed;
         if (!engine_.Call(&EngineClient::Stub::Remove, remove, &removed).ok()) return false;
         spdlog::info("{}: removed group {} ({:#x}), which the manager does not know", options_.name,
-                     group->name(), group->group_id());
+                     Printable(group->name()), group->group_id());
       }
       if (dump.more()) page.set_after_group(dump.groups(dump.groups_size() - 1).config().group_id());
     } while (dump.more());
@@ -250,6 +280,7 @@ class Agent::Impl {
     proto::HeartbeatRequest request;
     request.set_name(options_.name);
     request.set_epoch(epoch_);
+    request.set_instance(instance_);
     const bool answers = DescribeEngine(request.mutable_engine());
     const bool slow = !answers && !verdict_.down();
     request.set_engine_up(answers || slow);
@@ -287,10 +318,13 @@ class Agent::Impl {
   TableService service_;
   NotAManager not_a_manager_;
   std::unique_ptr<proto::Manager::Stub> manager_;
+  std::optional<Acceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
+  std::optional<SelfCheck> check_;
   std::string address_;
 
   // Of the loop's thread.
+  const uint64_t instance_ = RandomInstance();
   uint64_t epoch_ = 0;
   milliseconds heartbeat_{kRetry};
   milliseconds pause_{0};
@@ -320,13 +354,19 @@ StatusOr<std::unique_ptr<Agent>> Agent::Start(const AgentOptions& options) {
   if (const Status host = FindHost(*manager, kFindHostTimeout); !host.ok())
     spdlog::warn("manager (--manager, EPIC_MANAGER): {}; trying again", std::string(host.message()));
   checked.manager = *manager;
-  if (options.listen.rfind(':') == std::string::npos)
-    return invalid(fmt::format("listen: '{}' is not IP:PORT", options.listen));
-  if (options.listen.starts_with("0.0.0.0:") && options.advertise.empty()) {
-    return invalid("advertise: the manager cannot call back on 0.0.0.0; say under which IP:PORT it can");
+  const auto listen = ListenAddress(options.listen);
+  if (!listen.ok()) return invalid("listen (--listen): " + std::string(listen.status().message()));
+  std::optional<Address> advertise;
+  if (!options.advertise.empty()) {
+    const auto read = CallableAddress(options.advertise);
+    if (!read.ok()) return invalid("advertise (--advertise): " + std::string(read.status().message()));
+    advertise = *read;
+  } else if (listen->IsAny()) {
+    return invalid(fmt::format("advertise (--advertise): the manager cannot call back on {}; say under which HOST:PORT it can",
+                               listen->ToString()));
   }
   auto impl = std::make_unique<Impl>(checked);
-  if (const Status status = impl->Serve(); !status.ok()) return status;
+  if (const Status status = impl->Serve(*listen, advertise); !status.ok()) return status;
   return std::unique_ptr<Agent>(new Agent(std::move(impl)));
 }
 

@@ -14,8 +14,8 @@ struct AgentOptions {
   std::string name;       // of the switch in the topology
   std::string engine;     // path of the engine's Unix socket
   std::string manager;    // as ManagerAddress takes it
-  std::string listen;     // "IP:PORT" on which SwitchTable is served; port 0: any
-  std::string advertise;  // "IP:PORT" told to the manager; empty: listen
+  std::string listen;     // on which SwitchTable is served, as ListenAddress takes it
+  std::string advertise;  // told to the manager, as CallableAddress takes it; empty: what listen has got, in numbers
 };
 
 class Agent {

@@ -257,5 +257,45 @@ TEST_F(AgentTest, ANameThatIsNotKnownYetEndsNoAgent) {
                   .ok());
 }
 
+TEST_F(AgentTest, AnAddressThatNobodyCanCallBackNamesItsOption) {
+  struct Case {
+    const char *listen, *advertise, *says;
+  };
+  const Case cases[] = {
+      {"127.0.0.1:99999", "", "listen (--listen): '127.0.0.1:99999' is no address to listen on: '99999' is not a port"},
+      {"127.0.0.1", "", "listen (--listen): '127.0.0.1' is no address to listen on: it has no port"},
+      {"0.0.0.0:0", "", "advertise (--advertise): the manager cannot call back on 0.0.0.0:0; say under which"},
+      {"[::]:0", "", "advertise (--advertise): the manager cannot call back on [::]:0; say under which"},
+      {"*:0", "", "advertise (--advertise): the manager cannot call back on *:0; say under which"},
+      {"127.0.0.1:0", "[::]:7401", "advertise (--advertise): '[::]:7401' is no address to be called at"},
+      {"127.0.0.1:0", "127.0.0.1:0", "advertise (--advertise): '127.0.0.1:0' is no address to be called at: '0' is not a port"}};
+  for (const Case& wrong : cases) {
+    const auto agent = Agent::Start({.name = "s1",
+                                     .engine = directory_ + "/engine.sock",
+                                     .manager = "127.0.0.1:7400",
+                                     .listen = wrong.listen,
+                                     .advertise = wrong.advertise});
+    ASSERT_FALSE(agent.ok()) << wrong.listen;
+    EXPECT_EQ(agent.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_EQ(std::string(agent.status().message()).find(wrong.says), 0U) << agent.status();
+  }
+}
+
+TEST_F(AgentTest, WhatItTellsTheManagerIsWhereItListensInNumbers) {
+  const AgentOptions options{
+      .name = "s1", .engine = directory_ + "/engine.sock", .manager = "127.0.0.1:7400", .listen = "localhost:0"};
+  const auto agent = Agent::Start(options);
+  ASSERT_TRUE(agent.ok()) << agent.status();
+  const std::string address = (*agent)->address();
+  EXPECT_TRUE(address.starts_with("127.0.0.1:") || address.starts_with("[::1]:")) << address;
+  EXPECT_FALSE(address.ends_with(":0")) << address;
+  AgentOptions everywhere = options;
+  everywhere.listen = "*:0";
+  everywhere.advertise = "leaf1:7401";
+  const auto other = Agent::Start(everywhere);
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ((*other)->address(), "leaf1:7401");
+}
+
 }  // namespace
 }  // namespace epic::agent

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/command_line.h"
+#include "base/descriptors.h"
 #include "base/end_signals.h"
 #include "incagent/agent.h"
 
@@ -30,8 +31,8 @@ int main(int argc, char** argv) {
   line.Add("--name", &options.name, "name of the switch in the topology").Required();
   line.Add("--engine", &options.engine, "control socket of the engine (a path)").Required();
   line.Add("--manager", &options.manager, "address of the manager, HOST:PORT (without a port: 7400)").Required().Env("EPIC_MANAGER");
-  line.Add("--listen", &options.listen, "address to serve the manager on, IP:PORT").Required();
-  line.Add("--advertise", &options.advertise, "address under which the manager reaches --listen, if another");
+  line.Add("--listen", &options.listen, "address to serve the manager on, HOST:PORT (port 0: any)").Required();
+  line.Add("--advertise", &options.advertise, "HOST:PORT under which the manager reaches --listen, if another");
   line.Add("--log-level", &log_level, "trace, debug, info, warn or error")
       .OneOf({"trace", "debug", "info", "warn", "error"});
   if (const auto exit_code = line.Parse(argc, argv, kExitUsage)) return *exit_code;
@@ -39,6 +40,7 @@ int main(int argc, char** argv) {
   spdlog::set_level(spdlog::level::from_str(log_level));
 
   const epic::EndSignals ends;
+  epic::RaiseDescriptorLimit();
 
   const auto agent = epic::agent::Agent::Start(options);
   if (!agent.ok()) {

@@ -13,7 +13,7 @@ epic_library(switch_daemon UNITED
   SOURCES daemon/control.cc daemon/convert.cc daemon/options.cc daemon/ports.cc daemon/service.cc daemon/shard.cc
           daemon/sharded_control.cc
   PUBLIC epic_switch epic_switch_trace epic_io epic_proto
-  PRIVATE fmt::fmt spdlog::spdlog epic_command_line Threads::Threads)
+  PRIVATE epic_acceptor fmt::fmt spdlog::spdlog epic_command_line Threads::Threads)
 target_compile_definitions(epic_switch_daemon PRIVATE EPIC_VERSION="${PROJECT_VERSION}")
 add_executable(incengine daemon/main.cc)
 target_link_libraries(incengine PRIVATE epic_options epic_switch_daemon spdlog::spdlog Threads::Threads)

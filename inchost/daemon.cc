@@ -3,22 +3,28 @@
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 #include <spdlog/spdlog.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
+#include "base/address.h"
+#include "base/grpc/acceptor.h"
 #include "base/grpc/channel.h"
 #include "base/grpc/host_name.h"
+#include "base/grpc/listener.h"
+#include "base/grpc/questions.h"
+#include "base/grpc/self_check.h"
 #include "base/grpc/server_stream.h"
-#include "base/manager_address.h"
+#include "base/printable.h"
 #include "inchost/hello.h"
 #include "inchost/ports.h"
 #include "inchost/relay.h"
@@ -41,6 +47,7 @@ constexpr auto kAskTimeout = std::chrono::seconds(12);
 // A rank whose process is stopped is late, not lost: it is never pinged. Its own pings are answered.
 constexpr int kPingPeriodMs = 2'000'000'000;
 constexpr int kMinPingIntervalMs = 5'000;
+constexpr int kExitDeaf = 1;
 constexpr auto kShutdownGrace = std::chrono::milliseconds(200);
 
 Nanos Now() {
@@ -78,10 +85,12 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
       if (context_ != nullptr) context_->TryCancel();
     }
     changed_.notify_all();
+    check_.reset();
+    if (acceptor_) acceptor_->Stop();
     if (server_ != nullptr) {
       server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
       server_->Wait();
-      unlink(options_.socket.c_str());
+      acceptor_.reset();
     }
     if (reader_.joinable()) reader_.join();
     if (writer_.joinable()) writer_.join();
@@ -91,20 +100,29 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
   Status Serve() {
     if (const Status claimed = io::ClaimSocketPath(options_.socket); !claimed.ok())
       return MakeStatus(claimed.code(), fmt::format("socket: {}", std::string(claimed.message())));
+    // Programs of all users of the host connect to it.
+    StatusOr<Listener> listener = Listener::AtPath(options_.socket, 0666);
+    if (!listener.ok()) {
+      return MakeStatus(StatusCode::kUnavailable,
+                        fmt::format("socket: {}: is its folder there, and may we write to it?",
+                                    std::string(listener.status().message())));
+    }
+    acceptor_.emplace(*std::move(listener),
+                      AcceptorOptions{.say = [](const std::string& line) { spdlog::warn("{}", line); }});
     grpc::ServerBuilder builder;
-    builder.AddListeningPort("unix:" + options_.socket, grpc::InsecureServerCredentials());
+    acceptor_->AddTo(&builder, {.streams = 64});
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kPingPeriodMs);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingIntervalMs);
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
-    // Programs of all users of the host connect to it.
-    if (server_ == nullptr || chmod(options_.socket.c_str(), 0666) != 0) {
-      return MakeStatus(
-          StatusCode::kUnavailable,
-          fmt::format("socket: cannot serve on {}: is its folder there, and may we write to it?",
-                      options_.socket));
-    }
+    if (server_ == nullptr)
+      return MakeStatus(StatusCode::kUnavailable, fmt::format("socket: cannot serve on {}", options_.socket));
+    acceptor_->Start();
+    check_.emplace(&*acceptor_, [](const std::string& why) {
+      spdlog::critical("ends: {}", why);
+      std::_Exit(kExitDeaf);
+    });
     reader_ = std::thread([this] { ReadManager(); });
     writer_ = std::thread([this] { WriteManager(); });
     watcher_ = std::thread([this] { WatchPorts(); });
@@ -146,6 +164,8 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
     }
     grpc::Status ShowGroup(grpc::ServerContext* asked, const proto::ShowGroupRequest* request,
                            proto::GroupState* reply) override {
+      const Questions::One question(&questions_);
+      if (!question.status().ok()) return {grpc::RESOURCE_EXHAUSTED, std::string(question.status().message())};
       grpc::ClientContext context;
       // The rank's, by which the manager knows how long it may wait for switches.
       context.set_deadline(std::min(asked->deadline(), std::chrono::system_clock::now() + kAskTimeout));
@@ -154,6 +174,7 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
 
    private:
     Impl* const daemon_;
+    Questions questions_;
   };
 
   RankStream* NewRank() {
@@ -169,7 +190,8 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
   void Say(const std::string& state, bool good) {
     if (state == said_) return;
     said_ = state;
-    good ? spdlog::info("{}: {}", info_.name(), state) : spdlog::warn("{}: {}", info_.name(), state);
+    const std::string line = Printable(fmt::format("{}: {}", info_.name(), state));
+    good ? spdlog::info("{}", line) : spdlog::warn("{}", line);
   }
 
   void ReadManager() {
@@ -272,7 +294,9 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
   const HostOptions options_;
   Service service_;
   std::unique_ptr<proto::Manager::Stub> manager_;
+  std::optional<Acceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
+  std::optional<SelfCheck> check_;
 
   std::mutex mutex_;
   std::condition_variable changed_;  // to_manager_, stream_, writing_ or stop_

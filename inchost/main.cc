@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/command_line.h"
+#include "base/descriptors.h"
 #include "base/end_signals.h"
 #include "inchost/daemon.h"
 
@@ -44,6 +45,7 @@ int main(int argc, char** argv) {
   spdlog::set_level(spdlog::level::from_str(log_level));
 
   const epic::EndSignals ends;
+  epic::RaiseDescriptorLimit();
 
   const auto daemon = epic::host::Daemon::Start(options);
   if (!daemon.ok()) {

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "base/printable.h"
+
 namespace epic::host {
 namespace {
 
@@ -111,7 +113,7 @@ void Relay::End(RankId id, Rank* rank, proto::ErrorCode code, const std::string&
   proto::ServerMessage message;
   proto::Failure& failure = *message.mutable_failure();
   failure.set_code(code);
-  failure.set_message(text);
+  failure.set_message(Printable(text));
   failure.set_rank(-1);
   world_->ToRank(id, message, true);
 }

@@ -10,8 +10,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/address.h"
 #include "base/command_line.h"
-#include "base/manager_address.h"
 #include "base/path_mtu.h"
 #include "incmanager/cli/client.h"
 #include "incmanager/cli/serve.h"
@@ -82,7 +82,7 @@ class Commands {
     serve.Add("--link-delay", &serve_.links.delay_us, "of discovered links, one way, in microseconds")
         .From(0.0, 1e6, "microseconds")
         .ShowDefault();
-    serve.Add("--listen", &serve_.listen, "IP:PORT for agents, hosts and commands").ShowDefault();
+    serve.Add("--listen", &serve_.listen, "HOST:PORT for agents, hosts and commands (port 0: any)").ShowDefault();
     serve.Add("--join-timeout", &join_timeout_s_, "how long ranks wait for each other")
         .Units({{"s", 1}, {"ms", 1e-3}, {"m", 60}})
         .From(0.001, 86400.0, "seconds; 500ms is 0.5, 2m is 120")

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/counted.h"
+#include "base/descriptors.h"
 #include "incengine/daemon/changes.h"
 #include "incengine/daemon/options.h"
 #include "incengine/daemon/service.h"
@@ -76,6 +77,7 @@ void WarnOfProcessors(uint32_t cores) {
 int Run(const Options& options) {
   SetUpLog(options.log_level);
   if (options.check_config) return CheckConfig(options);
+  RaiseDescriptorLimit();
   // Before any thread starts, so that all inherit it and only sigwait below sees them.
   sigset_t signals;
   sigemptyset(&signals);

@@ -2,13 +2,18 @@
 
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
-#include <sys/stat.h>
+#include <spdlog/spdlog.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <optional>
 #include <thread>
 
+#include "base/grpc/acceptor.h"
+#include "base/grpc/listener.h"
 #include "base/grpc/not_a_manager.h"
+#include "base/grpc/self_check.h"
 #include "proto/manager.pb.h"
 #include "proto/switch.grpc.pb.h"
 
@@ -21,6 +26,10 @@ constexpr std::chrono::milliseconds kWatchInterval(500);
 // What changes all the time is told so often.
 constexpr std::chrono::milliseconds kBetweenChanges(100);
 constexpr int kMostWatchers = 8;
+// Of calls; those that watch among them.
+constexpr int kMostThreads = 32;
+constexpr size_t kMostMemory = size_t{64} << 20;
+constexpr int kExitDeaf = 1;
 
 // The one place where a Status becomes gRPC's: the codes are the same by definition.
 grpc::Status ToGrpc(const Status& status) {
@@ -118,30 +127,41 @@ class GrpcControlServer final : public ControlServer {
  public:
   GrpcControlServer(ShardedControl& control, Changes& changes) : service_(control, changes) {}
   ~GrpcControlServer() override {
+    check_.reset();
     service_.End();
+    if (acceptor_) acceptor_->Stop();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + kShutdownTimeout);
   }
 
-  bool Listen(const std::string& socket_path) {
+  Status Listen(const std::string& socket_path) {
+    StatusOr<Listener> listener = Listener::AtPath(socket_path, 0660);
+    if (!listener.ok()) return listener.status();
+    acceptor_.emplace(*std::move(listener),
+                      AcceptorOptions{.say = [](const std::string& line) { spdlog::warn("{}", line); }});
     grpc::ServerBuilder builder;
     // One caller, the agent: two threads do, and one more for as long as it watches.
-    builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
+    acceptor_->AddTo(&builder, {.streams = 64, .memory = kMostMemory, .threads = kMostThreads, .queues = 1});
     builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
     builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
-    builder.AddListeningPort("unix:" + socket_path, grpc::InsecureServerCredentials());
     builder.RegisterService(&service_);
     builder.RegisterService(&not_a_manager_);
-    const mode_t umask_before = umask(0117);
     server_ = builder.BuildAndStart();
-    umask(umask_before);
-    return server_ != nullptr;
+    if (server_ == nullptr) return MakeStatus(StatusCode::kUnavailable, socket_path + ": cannot serve there");
+    acceptor_->Start();
+    check_.emplace(&*acceptor_, [](const std::string& why) {
+      spdlog::critical("ends: {}", why);
+      std::_Exit(kExitDeaf);
+    });
+    return absl::OkStatus();
   }
 
  private:
   Service service_;
   NotAManager not_a_manager_{proto::RegisterRequest::descriptor()->file()->FindServiceByName("Manager"),
                              "the engine of a switch"};
+  std::optional<Acceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
+  std::optional<SelfCheck> check_;
 };
 
 }  // namespace
@@ -149,9 +169,7 @@ class GrpcControlServer final : public ControlServer {
 StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const std::string& socket_path,
                                                               ShardedControl& control, Changes& changes) {
   auto server = std::make_unique<GrpcControlServer>(control, changes);
-  if (!server->Listen(socket_path)) {
-    return MakeStatus(StatusCode::kUnavailable, fmt::format("{}: cannot listen there", socket_path));
-  }
+  if (Status status = server->Listen(socket_path); !status.ok()) return status;
   return StatusOr<std::unique_ptr<ControlServer>>(std::move(server));
 }
 

@@ -5,10 +5,12 @@
 #include <spdlog/spdlog.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <utility>
 
+#include "base/descriptors.h"
 #include "base/end_signals.h"
 #include "base/path_mtu.h"
 #include "incmanager/cli/client.h"
@@ -33,6 +35,13 @@ StatusOr<std::unique_ptr<Store>> StoreOf(const ServeOptions& options) {
   return OpenStore(is_default ? kDefaultStore : options.store, true);
 }
 
+// Orderly ends need threads that may be the ones that do not answer.
+void EndSelf(const std::string& why) {
+  spdlog::critical("manager ends: {}", why);
+  spdlog::default_logger()->flush();
+  std::_Exit(kExitRefused);
+}
+
 }  // namespace
 
 int Serve(const ServeOptions& options) {
@@ -43,12 +52,16 @@ int Serve(const ServeOptions& options) {
   spdlog::set_level(spdlog::level::from_str(options.log_level));
 
   const EndSignals ends;
+  RaiseDescriptorLimit();
 
   StatusOr<std::unique_ptr<Store>> store = StoreOf(options);
   if (!store.ok()) return Complain(store.status(), kExitRefused);
-  const auto server =
-      ManagerServer::Start(*topology, options.groups, options.listen, options.links, *std::move(store));
-  if (!server.ok()) return Complain(server.status(), kExitRefused);
+  const auto server = ManagerServer::Start(*topology, options.groups, options.listen, options.links, *std::move(store),
+                                           &EndSelf);
+  if (!server.ok()) {
+    const bool usage = server.status().code() == StatusCode::kInvalidArgument;
+    return Complain(server.status(), usage ? kExitUsage : kExitRefused);
+  }
   spdlog::info("manager of {} ({}, {}{}) on {}, port {}", topology->name,
                Counted(topology->switches.size(), "switch", "switches"),
                Counted(topology->nodes.size() - topology->switches.size(), "host", "hosts"),

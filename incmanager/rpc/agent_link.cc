@@ -1,17 +1,17 @@
 #include "incmanager/rpc/agent_link.h"
 
 #include <fmt/format.h>
+#include <grpcpp/alarm.h>
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
 #include <condition_variable>
 #include <deque>
-#include <map>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "base/grpc/channel.h"
 #include "incmanager/rpc/convert.h"
@@ -20,23 +20,72 @@
 
 namespace epic::manager {
 
+namespace {
+
+// For who is told the reply or what is wrong.
+template <typename Reply>
+auto Answered(std::function<void(const StatusOr<Reply>&)> done) {
+  return [done = std::move(done)](const Status& status, const Reply& reply, const std::string&) {
+    if (!status.ok()) return done(status);
+    done(reply);
+  };
+}
+
+}  // namespace
+
+class AgentThread::Impl {
+ public:
+  // What the thread is told when it is over.
+  class Pending {
+   public:
+    virtual ~Pending() = default;
+    virtual void OnEnd() = 0;
+  };
+
+  Impl() : thread_([this] { Loop(); }) {}
+  ~Impl() {
+    queue_.Shutdown();
+    thread_.join();
+  }
+  grpc::CompletionQueue* queue() { return &queue_; }
+
+ private:
+  // With its last call a channel may go whose address is not the agent's any more. That ends gRPC's threads
+  // and waits for them, so that none of these may do it.
+  void Loop() {
+    void* tag = nullptr;
+    bool ok = false;
+    while (queue_.Next(&tag, &ok)) {
+      const std::unique_ptr<Pending> pending(static_cast<Pending*>(tag));
+      pending->OnEnd();
+    }
+  }
+
+  grpc::CompletionQueue queue_;
+  std::thread thread_;
+};
+
+AgentThread::AgentThread() : impl_(std::make_unique<Impl>()) {}
+AgentThread::~AgentThread() = default;
+
 class AgentLink::Impl {
  public:
   using Stub = proto::SwitchTable::Stub;
-  using Call = std::function<void(Impl*)>;
+  template <typename Request, typename Reply>
+  using Method = std::unique_ptr<grpc::ClientAsyncResponseReader<Reply>> (Stub::*)(grpc::ClientContext*,
+                                                                                   const Request&,
+                                                                                   grpc::CompletionQueue*);
+  // In few words who is silent, without what gRPC has to say of it, which is long; empty if he is not.
+  template <typename Reply>
+  using Ended = std::function<void(const Status& status, const Reply& reply, const std::string& silent)>;
 
-  explicit Impl(std::string switch_name)
-      : switch_name_(std::move(switch_name)), thread_([this] { Loop(); }) {}
+  Impl(std::string switch_name, grpc::CompletionQueue* queue) : switch_name_(std::move(switch_name)), queue_(queue) {}
 
   ~Impl() {
-    {
-      const std::lock_guard lock(mutex_);
-      stop_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return under_way_.empty(); });
+    calls_.clear();
+    stop_ = true;
+    changed_.wait(lock, [this] { return under_way_ == 0; });
   }
 
   void SetAddress(const std::string& address) {
@@ -50,121 +99,119 @@ class AgentLink::Impl {
     stub_ = proto::SwitchTable::NewStub(ChannelTo(address, args));
   }
 
-  void Enqueue(Call call) {
+  // To be made when those that were asked for before are over.
+  template <typename Request, typename Reply>
+  void Enqueue(Method<Request, Reply> method, const Request& request, Ended<Reply> ended) {
+    const std::lock_guard lock(mutex_);
+    if (stop_) return;
+    calls_.push_back([this, method, request, ended = std::move(ended)] {
+      Begin<Request, Reply>(method, request, kCallTimeoutS, [this, ended](const auto&... how) {
+        ended(how...);
+        const std::lock_guard again(mutex_);
+        TakeTurn();
+      });
+    });
+    if (!std::exchange(busy_, true)) TakeTurn();
+  }
+
+  // Outside the queue; ended is called on the thread, or at once if the agent has not registered.
+  template <typename Request, typename Reply>
+  void Begin(Method<Request, Reply> method, const Request& request, int timeout_s, Ended<Reply> ended) {
+    auto call = std::make_unique<Call<Reply>>(this, std::move(ended));
     {
       const std::lock_guard lock(mutex_);
-      calls_.push_back(std::move(call));
+      call->stub = stub_;
+      call->address = address_;
+      ++under_way_;
     }
-    changed_.notify_all();
-  }
-
-  // Runs method with a deadline; an agent that does not answer is named: in few words, without what gRPC has
-  // to say of it, which is long, to silent as well.
-  template <typename Request, typename Reply>
-  Status Invoke(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
-                const Request& request, Reply* reply, std::string* silent = nullptr) {
-    const auto [stub, address] = Current();
-    if (stub == nullptr) return NotRegistered();
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(kCallTimeoutS));
-    const grpc::Status status = ((*stub).*method)(&context, request, reply);
-    if (status.error_code() == grpc::UNAVAILABLE || status.error_code() == grpc::DEADLINE_EXCEEDED) {
-      const std::string who = fmt::format("the agent of {} at {} does not answer", switch_name_, address);
-      if (silent != nullptr) *silent = who;
-      return MakeStatus(StatusCode::kUnavailable, fmt::format("{}: {}", who, status.error_message()));
+    if (call->stub == nullptr) {
+      call->status = {grpc::UNAVAILABLE, fmt::format("the agent of {} has not registered", switch_name_)};
+      return call->OnEnd();
     }
-    return FromGrpc(status);
-  }
-
-  // Outside the queue; done is called on a thread of gRPC's, or at once.
-  template <typename Request, typename Reply>
-  void Ask(void (Stub::async_interface::*method)(grpc::ClientContext*, const Request*, Reply*,
-                                                 std::function<void(grpc::Status)>),
-           const Request& request, std::function<void(const StatusOr<Reply>&)> done,
-           int timeout_s = kProbeTimeoutS) {
-    auto* call = Begin<Request, Reply>(request, timeout_s);
-    if (call == nullptr) return done(NotRegistered());
-    (call->stub->async()->*method)(&call->context, &call->request, &call->reply,
-                                   [this, call, done = std::move(done)](const grpc::Status& status) {
-                                     if (status.ok()) {
-                                       done(call->reply);
-                                     } else {
-                                       done(FromGrpc(status));
-                                     }
-                                     End(call);
-                                   });
+    call->context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(timeout_s));
+    Call<Reply>* const tag = call.release();
+    tag->reader = ((*tag->stub).*method)(&tag->context, request, queue_);
+    tag->reader->Finish(&tag->reply, &tag->status, tag);
   }
 
  private:
-  std::pair<std::shared_ptr<Stub>, std::string> Current() {
-    const std::lock_guard lock(mutex_);
-    return {stub_, address_};
-  }
-  Status NotRegistered() const {
-    return MakeStatus(StatusCode::kUnavailable,
-                      fmt::format("the agent of {} has not registered", switch_name_));
-  }
-
-  // With its last call a channel may go whose address is not the agent's any more. That ends gRPC's threads
-  // and waits for them, so that none of these may do it.
-  template <typename Request, typename Reply>
-  struct AsyncCall {
-    std::shared_ptr<Stub> stub;
-    grpc::ClientContext context;
-    Request request;
-    Reply reply;
+  // The thread's turn with this link's calls.
+  struct Turn : AgentThread::Impl::Pending {
+    explicit Turn(Impl* of) : link(of) {}
+    void OnEnd() override {
+      link->BeginNext();
+      link->End();
+    }
+    Impl* const link;
+    grpc::Alarm alarm;
   };
 
-  // Kept until End; null if the agent has not registered.
-  template <typename Request, typename Reply>
-  AsyncCall<Request, Reply>* Begin(const Request& request, int timeout_s) {
-    auto call = std::make_shared<AsyncCall<Request, Reply>>();
-    call->stub = Current().first;
-    if (call->stub == nullptr) return nullptr;
-    call->request = request;
-    call->context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(timeout_s));
-    const std::lock_guard lock(mutex_);
-    under_way_.emplace(call.get(), call);
-    return call.get();
+  template <typename Reply>
+  struct Call : AgentThread::Impl::Pending {
+    Call(Impl* of, Ended<Reply> to_tell) : link(of), ended(std::move(to_tell)) {}
+    void OnEnd() override {
+      const bool silent = stub != nullptr && (status.error_code() == grpc::UNAVAILABLE ||
+                                              status.error_code() == grpc::DEADLINE_EXCEEDED);
+      if (silent) {
+        const std::string who = fmt::format("the agent of {} at {} does not answer", link->switch_name_, address);
+        ended(MakeStatus(StatusCode::kUnavailable, fmt::format("{}: {}", who, status.error_message())), reply, who);
+      } else {
+        ended(FromGrpc(status), reply, "");
+      }
+      reader.reset();
+      stub.reset();
+      link->End();
+    }
+    Impl* const link;
+    const Ended<Reply> ended;
+    std::shared_ptr<Stub> stub;
+    std::string address;
+    grpc::ClientContext context;
+    Reply reply;
+    grpc::Status status;
+    std::unique_ptr<grpc::ClientAsyncResponseReader<Reply>> reader;
+  };
+
+  // With mutex_ held. The caller may hold locks, too, that the end of a call takes.
+  void TakeTurn() {
+    ++under_way_;
+    auto* const turn = new Turn(this);
+    turn->alarm.Set(queue_, std::chrono::system_clock::time_point(), turn);
   }
-  void End(const void* call) {
+
+  void BeginNext() {
+    std::function<void()> next;
+    {
+      const std::lock_guard lock(mutex_);
+      busy_ = !calls_.empty();
+      if (!busy_) return;
+      next = std::move(calls_.front());
+      calls_.pop_front();
+    }
+    next();
+  }
+
+  // Of what was under way. This may be gone then.
+  void End() {
     const std::lock_guard lock(mutex_);
-    ended_.push_back(std::move(under_way_.extract(call).mapped()));
+    --under_way_;
     changed_.notify_all();
   }
 
-  void Loop() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      changed_.wait(lock, [this] { return stop_ || !calls_.empty() || !ended_.empty(); });
-      if (auto ended = std::exchange(ended_, {}); !ended.empty()) {
-        lock.unlock();
-        ended.clear();
-        lock.lock();
-        continue;
-      }
-      if (stop_) return;
-      const Call call = std::move(calls_.front());
-      calls_.pop_front();
-      lock.unlock();
-      call(this);
-      lock.lock();
-    }
-  }
-
   const std::string switch_name_;
+  grpc::CompletionQueue* const queue_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::string address_;
   std::shared_ptr<Stub> stub_;
-  std::deque<Call> calls_;
+  std::deque<std::function<void()>> calls_;
+  bool busy_ = false;  // one of calls_ is under way, or will be in a moment
   bool stop_ = false;
-  std::map<const void*, std::shared_ptr<void>> under_way_;  // calls that are not in the queue
-  std::vector<std::shared_ptr<void>> ended_;                // to be given free by the link's thread
-  std::thread thread_;                                      // last: it uses all of the above
+  int under_way_ = 0;  // calls and turns
 };
 
-AgentLink::AgentLink(std::string switch_name) : impl_(std::make_unique<Impl>(std::move(switch_name))) {}
+AgentLink::AgentLink(std::string switch_name, AgentThread* thread)
+    : impl_(std::make_unique<Impl>(std::move(switch_name), thread->impl_->queue())) {}
 AgentLink::~AgentLink() = default;
 
 void AgentLink::SetAddress(const std::string& address) { impl_->SetAddress(address); }
@@ -173,67 +220,62 @@ void AgentLink::Install(const proto::GroupConfig& config, std::function<void(con
   proto::InstallRequest request;
   *request.mutable_group() = config;
   request.set_takes_refusal(true);
-  impl_->Enqueue([request, done = std::move(done)](Impl* impl) {
-    proto::InstallReply reply;
-    std::string silent;
-    const Status status = impl->Invoke(&Impl::Stub::Install, request, &reply, &silent);
-    done(status.ok() ? FromProto(reply) : InstallAnswer{.status = status, .silent = silent});
-  });
+  impl_->Enqueue<proto::InstallRequest, proto::InstallReply>(
+      &Impl::Stub::AsyncInstall, request,
+      [done = std::move(done)](const Status& status, const proto::InstallReply& reply, const std::string& silent) {
+        done(status.ok() ? FromProto(reply) : InstallAnswer{.status = status, .silent = silent});
+      });
 }
 
 void AgentLink::Remove(uint64_t group_id, uint32_t generation, Done done) {
   proto::RemoveRequest request;
   request.set_group_id(group_id);
   request.set_generation(generation);
-  impl_->Enqueue([request, done = std::move(done)](Impl* impl) {
-    proto::RemoveReply reply;
-    done(impl->Invoke(&Impl::Stub::Remove, request, &reply));
-  });
+  impl_->Enqueue<proto::RemoveRequest, proto::RemoveReply>(
+      &Impl::Stub::AsyncRemove, request,
+      [done = std::move(done)](const Status& status, const auto&, const auto&) { done(status); });
 }
 
 void AgentLink::Fail(uint64_t group_id, uint32_t generation, Done done) {
   proto::FailRequest request;
   request.set_group_id(group_id);
   request.set_generation(generation);
-  impl_->Enqueue([request, done = std::move(done)](Impl* impl) {
-    proto::FailReply reply;
-    done(impl->Invoke(&Impl::Stub::Fail, request, &reply));
-  });
+  impl_->Enqueue<proto::FailRequest, proto::FailReply>(
+      &Impl::Stub::AsyncFail, request,
+      [done = std::move(done)](const Status& status, const auto&, const auto&) { done(status); });
 }
 
 void AgentLink::SetForwarding(const proto::ForwardingTable& table, Done done) {
   proto::SetForwardingRequest request;
   *request.mutable_table() = table;
-  impl_->Enqueue([request, done = std::move(done)](Impl* impl) {
-    proto::SetForwardingReply reply;
-    done(impl->Invoke(&Impl::Stub::SetForwarding, request, &reply));
-  });
+  impl_->Enqueue<proto::SetForwardingRequest, proto::SetForwardingReply>(
+      &Impl::Stub::AsyncSetForwarding, request,
+      [done = std::move(done)](const Status& status, const auto&, const auto&) { done(status); });
 }
 
 void AgentLink::Probe(const proto::ProbeRequest& request,
                       std::function<void(const StatusOr<proto::ProbeReply>&)> done) {
-  impl_->Ask<proto::ProbeRequest, proto::ProbeReply>(&Impl::Stub::async_interface::Probe, request,
-                                                     std::move(done));
+  impl_->Begin<proto::ProbeRequest, proto::ProbeReply>(&Impl::Stub::AsyncProbe, request, kProbeTimeoutS,
+                                                       Answered<proto::ProbeReply>(std::move(done)));
 }
 
 // A switch of an earlier version does not know the question.
 void AgentLink::Locate(const proto::LocateRequest& request,
                        std::function<void(const StatusOr<proto::LocateReply>&)> done) {
-  impl_->Ask<proto::LocateRequest, proto::LocateReply>(&Impl::Stub::async_interface::Locate, request,
-                                                       std::move(done));
+  impl_->Begin<proto::LocateRequest, proto::LocateReply>(&Impl::Stub::AsyncLocate, request, kProbeTimeoutS,
+                                                         Answered<proto::LocateReply>(std::move(done)));
 }
 
 void AgentLink::AskDump(const proto::DumpRequest& page,
                         std::function<void(const StatusOr<proto::DumpReply>&)> done) {
-  impl_->Ask<proto::DumpRequest, proto::DumpReply>(&Impl::Stub::async_interface::Dump, page, std::move(done),
-                                                   kCallTimeoutS);
+  impl_->Begin<proto::DumpRequest, proto::DumpReply>(&Impl::Stub::AsyncDump, page, kCallTimeoutS,
+                                                     Answered<proto::DumpReply>(std::move(done)));
 }
 
 StatusOr<proto::DumpReply> AgentLink::Dump(const proto::DumpRequest& page) {
-  proto::DumpReply reply;
-  const Status status = impl_->Invoke(&Impl::Stub::Dump, page, &reply);
-  if (!status.ok()) return status;
-  return reply;
+  std::promise<StatusOr<proto::DumpReply>> told;
+  AskDump(page, [&told](const StatusOr<proto::DumpReply>& reply) { told.set_value(reply); });
+  return told.get_future().get();
 }
 
 }  // namespace epic::manager

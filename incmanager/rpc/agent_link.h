@@ -1,5 +1,6 @@
-// The manager's line to one switch's agent: calls are carried out one after the other on a thread of its own,
-// so that a dead agent holds up nobody else, and an Install can never overtake a Remove.
+// The manager's line to one switch's agent: calls are carried out one after the other, so that an Install can
+// never overtake a Remove. One thread waits for the answers of all agents, so that a dead one holds up nobody
+// else, and a thousand switches take no thousand threads.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +14,29 @@
 
 namespace epic::manager {
 
+// Waits for the answers of all agents.
+class AgentThread {
+ public:
+  AgentThread();
+  // All links must have gone.
+  ~AgentThread();
+  AgentThread(const AgentThread&) = delete;
+  AgentThread& operator=(const AgentThread&) = delete;
+
+ private:
+  friend class AgentLink;
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
 class AgentLink {
  public:
-  // How a call ended; runs on the link's thread.
+  // How a call ended; runs on the agents' thread.
   using Done = std::function<void(const Status&)>;
 
-  // switch_name: for messages.
-  explicit AgentLink(std::string switch_name);
-  // Waits for the calls under way (at most kCallTimeoutS); calls that wait are dropped and their Done does
+  // switch_name: for messages. thread outlives this.
+  AgentLink(std::string switch_name, AgentThread* thread);
+  // Not on the agents' thread. Waits for the calls under way (at most kCallTimeoutS); calls that wait are dropped and their Done does
   // not run.
   ~AgentLink();
   AgentLink(const AgentLink&) = delete;
@@ -37,7 +53,7 @@ class AgentLink {
   void Fail(uint64_t group_id, uint32_t generation, Done done);
   void SetForwarding(const proto::ForwardingTable& table, Done done);
 
-  // Does not wait for calls in the queue, nor they for this. done runs on a thread of gRPC or on the
+  // Does not wait for calls in the queue, nor they for this. done runs on the agents' thread or on the
   // caller's.
   void Probe(const proto::ProbeRequest& request,
              std::function<void(const StatusOr<proto::ProbeReply>&)> done);

@@ -152,7 +152,7 @@ void ManagerCore::SetAgent(NodeId node, const std::string& address) { LinkTo(nod
 
 AgentLink& ManagerCore::LinkTo(NodeId node) {
   std::unique_ptr<AgentLink>& link = links_[node];
-  if (link == nullptr) link = std::make_unique<AgentLink>(NameOf(node));
+  if (link == nullptr) link = std::make_unique<AgentLink>(NameOf(node), &agents_);
   return *link;
 }
 

@@ -169,6 +169,7 @@ class ManagerCore : public ManagerWorld {
   Nanos kept_at_ = 0;          // what nobody waits for was kept last
   Committer committer_;
   std::thread ticker_;
+  AgentThread agents_;
   std::map<NodeId, std::unique_ptr<AgentLink>> links_;  // first to go, their threads call back
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
+#include <spdlog/spdlog.h>
 
 #include <chrono>
 #include <map>
@@ -9,6 +10,11 @@
 #include <string>
 #include <utility>
 
+#include "base/address.h"
+#include "base/grpc/acceptor.h"
+#include "base/grpc/listener.h"
+#include "base/grpc/questions.h"
+#include "base/grpc/self_check.h"
 #include "incmanager/rpc/convert.h"
 #include "incmanager/rpc/convert_policy.h"
 #include "incmanager/rpc/kept.h"
@@ -31,22 +37,30 @@ constexpr int kMinPingIntervalMs = 5'000;
 constexpr int kIdleMs = 60'000;
 constexpr auto kShutdownGrace = std::chrono::milliseconds(200);
 
-// Sessions live as long as their ranks and hosts, so they are not to hold a thread each: they alone use the
-// callback API.
-class Service : public proto::Manager::WithCallbackMethod_Session<
-                    proto::Manager::WithCallbackMethod_HostSession<proto::Manager::Service>> {
+// Sessions live as long as their ranks and hosts, so they are not to hold a thread each; and what agents say is
+// to be heard also when others have taken all threads that answer calls. These use the callback API.
+using CallbackService = proto::Manager::WithCallbackMethod_Session<
+    proto::Manager::WithCallbackMethod_HostSession<proto::Manager::WithCallbackMethod_Register<
+        proto::Manager::WithCallbackMethod_Heartbeat<
+            proto::Manager::WithCallbackMethod_ListSwitches<proto::Manager::Service>>>>>;
+
+class Service : public CallbackService {
  public:
   explicit Service(ManagerCore* core) : core_(core) {}
 
-  grpc::Status Register(grpc::ServerContext*, const proto::RegisterRequest* request,
-                        proto::RegisterReply* reply) override {
-    return Answer(core_->Ask([&](ManagerState& state, Nanos now) { return state.Register(now, *request); }),
-                  reply);
+  grpc::ServerUnaryReactor* Register(grpc::CallbackServerContext* context, const proto::RegisterRequest* request,
+                                     proto::RegisterReply* reply) override {
+    return Finish(context, Answer(core_->Ask([&](ManagerState& state, Nanos now) {
+                                    return state.Register(now, *request);
+                                  }),
+                                  reply));
   }
-  grpc::Status Heartbeat(grpc::ServerContext*, const proto::HeartbeatRequest* request,
-                         proto::HeartbeatReply* reply) override {
-    return Answer(core_->Ask([&](ManagerState& state, Nanos now) { return state.Heartbeat(now, *request); }),
-                  reply);
+  grpc::ServerUnaryReactor* Heartbeat(grpc::CallbackServerContext* context, const proto::HeartbeatRequest* request,
+                                      proto::HeartbeatReply* reply) override {
+    return Finish(context, Answer(core_->Ask([&](ManagerState& state, Nanos now) {
+                                    return state.Heartbeat(now, *request);
+                                  }),
+                                  reply));
   }
   grpc::ServerBidiReactor<proto::ClientMessage, proto::ServerMessage>* Session(
       grpc::CallbackServerContext*) override {
@@ -66,13 +80,15 @@ class Service : public proto::Manager::WithCallbackMethod_Session<
     *reply = core_->Ask([](ManagerState& state, Nanos) { return state.DescribeTopology(); });
     return grpc::Status::OK;
   }
-  grpc::Status ListSwitches(grpc::ServerContext*, const proto::ListSwitchesRequest*,
-                            proto::ListSwitchesReply* reply) override {
+  grpc::ServerUnaryReactor* ListSwitches(grpc::CallbackServerContext* context, const proto::ListSwitchesRequest*,
+                                         proto::ListSwitchesReply* reply) override {
     *reply = core_->Ask([](ManagerState& state, Nanos now) { return state.ListSwitches(now); });
-    return grpc::Status::OK;
+    return Finish(context, grpc::Status::OK);
   }
   grpc::Status Tables(grpc::ServerContext*, const proto::TablesRequest* request,
                       proto::DumpReply* reply) override {
+    const Questions::One question(&questions_);
+    if (!question.status().ok()) return ToGrpc(question.status());
     return Answer(core_->Tables(*request), reply);
   }
   grpc::Status CreateGroup(grpc::ServerContext*, const proto::CreateGroupRequest* request,
@@ -91,6 +107,8 @@ class Service : public proto::Manager::WithCallbackMethod_Session<
       return state.ShowGroup(request->name(), request->ended(), now);
     });
     if (const grpc::Status status = Answer(shown, reply); !status.ok()) return status;
+    const Questions::One question(&questions_);
+    if (!question.status().ok()) return ToGrpc(question.status());
     const std::map<std::string, proto::DumpReply> dumps =
         core_->DumpsOf(*reply, request->recent(), context->deadline());
     for (proto::TreeNode& node : *reply->mutable_tree()) {
@@ -105,6 +123,8 @@ class Service : public proto::Manager::WithCallbackMethod_Session<
   }
   grpc::Status DestroyGroup(grpc::ServerContext*, const proto::DestroyGroupRequest* request,
                             proto::DestroyGroupReply*) override {
+    const Questions::One question(&questions_);
+    if (!question.status().ok()) return ToGrpc(question.status());
     return ToGrpc(core_->DestroyGroup(request->name(), request->force()));
   }
   grpc::Status Explain(grpc::ServerContext*, const proto::ExplainRequest* request,
@@ -141,6 +161,11 @@ class Service : public proto::Manager::WithCallbackMethod_Session<
   }
 
  private:
+  static grpc::ServerUnaryReactor* Finish(grpc::CallbackServerContext* context, const grpc::Status& status) {
+    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+    reactor->Finish(status);
+    return reactor;
+  }
   template <typename T>
   static grpc::Status Answer(const StatusOr<T>& result, T* reply) {
     if (!result.ok()) return ToGrpc(result.status());
@@ -160,7 +185,12 @@ class Service : public proto::Manager::WithCallbackMethod_Session<
   }
 
   ManagerCore* const core_;
+  Questions questions_;
 };
+
+Status OfListen(const Status& status) {
+  return MakeStatus(status.code(), "--listen: " + std::string(status.message()));
+}
 
 }  // namespace
 
@@ -171,7 +201,9 @@ struct ManagerServer::Impl {
   const std::unique_ptr<Store> store;
   ManagerCore core;
   Service service;
+  std::unique_ptr<Acceptor> acceptor;
   std::unique_ptr<grpc::Server> server;
+  std::unique_ptr<SelfCheck> check;
 };
 
 ManagerServer::ManagerServer() = default;
@@ -180,7 +212,11 @@ StatusOr<std::unique_ptr<ManagerServer>> ManagerServer::Start(const Topology& to
                                                               const GroupOptions& options,
                                                               const std::string& listen,
                                                               const LinkDefaults& defaults,
-                                                              std::unique_ptr<Store> store) {
+                                                              std::unique_ptr<Store> store, OnDeaf deaf) {
+  const StatusOr<Address> address = ListenAddress(listen);
+  if (!address.ok()) return OfListen(address.status());
+  StatusOr<Listener> listener = Listener::At(*address);
+  if (!listener.ok()) return OfListen(listener.status());
   Kept kept;
   if (store != nullptr) {
     StatusOr<Kept> found = BeginEpoch(store.get(), ManagerCore::At());
@@ -189,10 +225,13 @@ StatusOr<std::unique_ptr<ManagerServer>> ManagerServer::Start(const Topology& to
   }
   std::unique_ptr<ManagerServer> result(new ManagerServer());
   result->impl_ = std::make_unique<Impl>(topology, options, defaults, std::move(store), kept);
+  result->port_ = listener->bound().port;
+  Acceptor& acceptor = *(result->impl_->acceptor = std::make_unique<Acceptor>(
+                             *std::move(listener),
+                             AcceptorOptions{.user_timeout = std::chrono::milliseconds(kPeerTimeoutMs),
+                                             .say = [](const std::string& line) { spdlog::warn("{}", line); }}));
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &result->port_);
-  // A second manager on the same address must not start quietly beside the first.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  acceptor.AddTo(&builder, {});
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kPingPeriodMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPeerTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleMs);
@@ -201,16 +240,17 @@ StatusOr<std::unique_ptr<ManagerServer>> ManagerServer::Start(const Topology& to
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingIntervalMs);
   builder.RegisterService(&result->impl_->service);
   result->impl_->server = builder.BuildAndStart();
-  if (result->impl_->server == nullptr || result->port_ == 0) {
-    return MakeStatus(
-        StatusCode::kUnavailable,
-        fmt::format("cannot listen on {}: it is not an address of this machine or is in use", listen));
-  }
+  if (result->impl_->server == nullptr)
+    return MakeStatus(StatusCode::kUnavailable, fmt::format("cannot serve on {}", listen));
+  acceptor.Start();
+  result->impl_->check = std::make_unique<SelfCheck>(&acceptor, std::move(deaf));
   return result;
 }
 
 ManagerServer::~ManagerServer() {
   if (impl_->server == nullptr) return;
+  impl_->check.reset();
+  impl_->acceptor->Stop();
   impl_->core.Stop();
   impl_->server->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
   impl_->server->Wait();

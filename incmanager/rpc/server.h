@@ -1,6 +1,7 @@
 // The manager's gRPC server.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -14,13 +15,16 @@ namespace epic::manager {
 
 class ManagerServer {
  public:
-  // Serves on listen ("IP:PORT"; port 0: any) on threads of its own. store: where it keeps what is to outlive it, and
-  // has it from; null: nowhere. UNAVAILABLE if the address cannot be had; errors of the store, and DATA_LOSS if it
-  // cannot be read.
+  // Called on a thread of its own when nobody answers at the manager's address any more; need not return.
+  using OnDeaf = std::function<void(const std::string& why)>;
+  // Serves on listen (as ListenAddress takes it) on threads of its own. store: where it keeps what is to outlive
+  // it, and has it from; null: nowhere. INVALID_ARGUMENT if listen is no address; NOT_FOUND, UNAVAILABLE if it
+  // cannot be had; errors of the store, and DATA_LOSS if it cannot be read.
   static StatusOr<std::unique_ptr<ManagerServer>> Start(const Topology& topology, const GroupOptions& options,
                                                         const std::string& listen,
                                                         const LinkDefaults& defaults = {},
-                                                        std::unique_ptr<Store> store = nullptr);
+                                                        std::unique_ptr<Store> store = nullptr,
+                                                        OnDeaf deaf = [](const std::string&) {});
   // Ends all sessions; the ranks see the manager as lost. Contexts stay on the switches until they register
   // again.
   ~ManagerServer();

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "base/manager_address.h"
+#include "base/address.h"
 #include "protocol/abilities.h"
 #include "protocol/modes.h"
 

@@ -21,7 +21,7 @@ MANAGER_VALUES = ["incmanager/topology.h", "incmanager/engine_report.h", "incman
 # Folder -> project folders whose headers it may include (itself always). The longest matching prefix counts.
 MAY_INCLUDE = {
     "base": [],
-    "base/grpc": ["base/status.h"],
+    "base/grpc": ["base/address.h", "base/descriptors.h", "base/status.h", "base/types.h"],
     "roce": ["base"],
     "roce/transport": ["base", "roce"],
     "protocol": ["base"],
@@ -70,7 +70,7 @@ MAY_INCLUDE = {
 
 # Header pattern -> folders in which it is allowed.
 EDGE_HEADERS = {
-    r"<(sys/socket|netinet/|arpa/|net/if|linux/|pcap)": ["io", "incengine/daemon", "inchost", "commlib", "softnic/verbs", "bench", "tests"],
+    r"<(sys/socket|netinet/|arpa/|net/if|linux/|pcap)": ["io", "base/grpc", "incengine/daemon", "inchost", "commlib", "softnic/verbs", "bench", "tests"],
     r"<(grpc|grpcpp)": ["incengine/daemon", "incagent", "inchost", "incmanager/rpc", "incmanager/cli", "commlib", "base/grpc",
                         "tests/softnic", "tests/engines"],
     r"<infiniband/": ["commlib", "softnic/verbs", "tests/rxe_peer"],
