@@ -87,6 +87,7 @@ class Ping:
 
 
 # Through bridges also below, in a smaller network.
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("fabric", ["direct", pytest.param("bridge", marks=pytest.mark.slow), "ovs"])
 def test_the_whole_graph_is_found(beds, fabric):
     more = () if fabric == "direct" else ("--fabric", fabric)

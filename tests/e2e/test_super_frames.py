@@ -144,7 +144,7 @@ def test_the_manager_tells_both_ends_and_only_those_that_said_so(beds):
     kinds = {h["name"]: h for h in bed.record()["hosts"]}
     watch = Watch(f"epic-{bed.name}-hosts", "d-h1")
     group = bed.new_group()
-    ranks = bed.loops("--iterations", "1000000", "--counts", "65536", "--each", group=group)
+    ranks = bed.loops("--iterations", "1000000", "--counts", "65536", "--each", "--pause-ms", "20", group=group)
     for rank in ranks:
         rank.wait_for('"iteration": 3')
     assert edges(bed, "leaf1", group) == (True, {kinds["h0"]["port"]: True, kinds["h1"]["port"]: False})

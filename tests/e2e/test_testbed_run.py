@@ -10,7 +10,7 @@ import harness
 
 HOSTS = 3
 BED = (f"star-{HOSTS}", "--hosts", "softnic,h0=rxe")
-ENDLESS = (f"exec {harness.LOOP} --group $EPIC_GROUP --rank $EPIC_RANK --size $EPIC_SIZE --counts 1000 --iterations 1000000")
+ENDLESS = (f"exec {harness.LOOP} --group $EPIC_GROUP --rank $EPIC_RANK --size $EPIC_SIZE --counts 1000 --iterations 1000000 --pause-ms 5")
 
 
 @pytest.fixture(name="bed")

@@ -139,7 +139,7 @@ def fixture_ipv6_guests(all_guests):
 def test_cover_of_perftest(ipv6_guests, guests, row):
     assert guests is ipv6_guests
     patience = PATIENCE if row["transport"] == "RC" else ()
-    run_row(guests, row, ROOM, 50, *patience, client=row["client"], server=OTHER[row["client"]])
+    run_row(guests, row, ROOM, 20, *patience, client=row["client"], server=OTHER[row["client"]])
 
 
 @pytest.mark.in_turn(2)
