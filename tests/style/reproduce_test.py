@@ -107,11 +107,11 @@ def test_trees_of_hosts():
 
 
 def test_slices_are_those_of_the_protocol():
-    assert multicast.slices(188, 32, 512, 2) == (2, 1, 16) and multicast.slices(188, 32, 2048, 2) == (3, 2, 6)
-    assert multicast.slices(188, 32, 6144, 2) == (32, 0, 0), "all fit"
-    assert multicast.slices(4, 16, 8, 2) == (2, 1, 8), "there is no room for two tokens"
-    took = 3 * 16 * multicast.CHUNK_NS + 8 * 4 * 1500
-    assert multicast.idle_of_a_hop(took, 4, 16, 8) == pytest.approx(1.5)
+    assert multicast.slices(188, 32, 1024, 4) == (1, 4, 8) and multicast.slices(188, 32, 2048, 4) == (2, 4, 4)
+    assert multicast.slices(188, 32, 6144, 4) == (32, 0, 0), "all fit"
+    assert multicast.slices(188, 32, 512, 4) == (1, 1, 32), "there is no room for two tokens"
+    assert multicast.slices(4, 16, 7, 4) == (1, 1, 16), "nor for a slice beside that of the one"
+    assert multicast.step_of_a_token(16 * 4 * 1500, 4, 16, 7) == pytest.approx(1.5)
 
 
 def test_a_runs_options_are_the_programs():

@@ -77,15 +77,16 @@ def slices(hosts, chunks, staging, tokens):
     """(chunks of a slice, tokens in use, visits of a token at each rank) of an AllGather (PROTOCOL-MULTICAST.md, 4)."""
     if hosts * chunks <= staging:
         return chunks, 0, 0
-    while tokens > 1 and (2 * tokens - 1) * hosts > staging:
+    while tokens > 1 and (tokens + 1) * hosts > staging:
         tokens -= 1
-    size = max(1, staging // ((2 * tokens - 1) * hosts))
+    under_way = tokens + (1 if (tokens + 1) * hosts <= staging else 0)
+    size = max(1, staging // (under_way * hosts))
     return size, tokens, math.ceil(math.ceil(chunks / size) / tokens)
 
 
-def idle_of_a_hop(took_ns, hosts, chunks, staging, tokens=2):
-    """What each step of a token from rank to rank adds to the time in which the links take the data, in microseconds."""
-    return (took_ns - (hosts - 1) * chunks * CHUNK_NS) / slices(hosts, chunks, staging, tokens)[2] / hosts / 1000
+def step_of_a_token(took_ns, hosts, chunks, staging, tokens=4):
+    """Time in which a token goes from rank to rank, in microseconds."""
+    return took_ns / slices(hosts, chunks, staging, tokens)[2] / hosts / 1000
 
 
 # --- figures
@@ -152,10 +153,10 @@ def figure_11(programs):
     for hosts, network in NETWORKS.items():
         for kib in (64, 256) if hosts < HOSTS else (64,):
             ring = run(programs, **network, bytes=kib * KIB, way="ring")["picoseconds"]
-            for staging in (512, 2048):
+            for staging in (1024, 2048):
                 took = run(programs, **network, bytes=kib * KIB, staging=staging)["picoseconds"]
                 rows.append(Row(f"AllGather over the ring, {hosts} hosts, {kib} KiB, staging {staging}", "1", ring / took,
-                                0.45 if staging == 512 else 0.85, 1.3))
+                                0.95, 1.3))
     for hosts, network in NETWORKS.items():
         chain, took = (run(programs, **network, collective="broadcast", bytes=1024 * KIB, way=way)["picoseconds"]
                        for way in ("ring", "multicast"))
@@ -188,14 +189,13 @@ def figure_11_long(programs):
     for kib in (128, 256):
         words, chunks = {**NETWORKS[HOSTS], "bytes": kib * KIB}, kib // 4
         ring = run(programs, **words, way="ring")["picoseconds"]
-        # Into the longest all of 128 KiB fit. With 256 KiB that takes too much memory.
-        for staging in (512, 2048, 6144) if kib == 128 else (512, 2048):
+        for staging in (512, 1024, 2048):
             took = run(programs, **words, staging=staging)["picoseconds"]
             rows.append(Row(f"AllGather over the ring, 188 hosts, {kib} KiB, staging {staging}", "1", ring / took,
-                            {512: 0.4, 2048: 0.75, 6144: 0.94}[staging], 1.05))
-            if slices(HOSTS, chunks, staging, 2)[2] > 0:
-                rows.append(Row("idle in each step of a token", "", idle_of_a_hop(took / 1000, HOSTS, chunks, staging), 0.8,
-                                1.8, 2, "us"))
+                            0.45 if staging == 512 else 0.95, 1.05))
+            if staging == 512:
+                rows.append(Row("each step of the one token", "", step_of_a_token(took / 1000, HOSTS, chunks, staging), 1, 1.5, 2,
+                                "us"))
     return rows
 
 
@@ -244,15 +244,15 @@ SLOW_NS = 5966
 def slow_rank(programs):
     """One rank takes a datagram in ten times what the link takes."""
     rows = []
-    cases = [(8, 1024, staging, 2) for staging in (64, 512, 2048, 8192)] + [(8, 1024, 512, tokens) for tokens in (1, 4)]
-    cases += [(hosts, 256, 512, 2) for hosts in (4, 16, 64)]
+    cases = [(8, 1024, staging, 4) for staging in (64, 512, 2048, 8192)] + [(8, 1024, 512, tokens) for tokens in (1, 2)]
+    cases += [(hosts, 256, 512, 4) for hosts in (4, 16, 64)]
     for hosts, kib, staging, tokens in cases:
         words = {"hosts": hosts, "bytes": kib * KIB, "staging": staging, "tokens": tokens}
         chunks = kib // 4
         told = run(programs, **words, slow_ns=SLOW_NS)
         fast = run(programs, **words)["picoseconds"]
         what = f"{hosts} hosts, {kib} KiB, staging {staging}, tokens {tokens}"
-        rows.append(Row(f"{what}: rate of the link", "", (hosts - 1) * chunks * CHUNK_NS * 1000 / fast, 0.2, 1))
+        rows.append(Row(f"{what}: rate of the link", "", (hosts - 1) * chunks * CHUNK_NS * 1000 / fast, 0.9, 1))
         rows.append(Row("slow: time over what its datagrams take", "",
                         told["picoseconds"] / (hosts + 1) / chunks / SLOW_NS / 1000, 1, 1.2, 3))
         rows.append(Row("slow: chunks read, or without a receive", "", told["read"] + told["unposted"], 0, 0, 0))
@@ -317,10 +317,10 @@ PAPER = Paper(
             "them are acknowledgements of the ring and of trees, and of multicast the words and the agreement.", True),
      Figure("Figure 11", "throughput, over the ring's and over a chain's", figure_11,
             "Time of the one over time of the other, in virtual time. The simulation has no cost of hosts and switches that hold\n"
-            "any number of packets. By multicast a call is as fast as around the ring where all parts fit into the staging ring, or\n"
-            "slices are long. Else tokens cost time, as the next but one table shows. With 512 receives, half of the default, they\n"
-            "cost up to half at 188 hosts, where one token has slices of two chunks. The paper has no tokens, and loses what a late\n"
-            "host cannot take. Here a Broadcast stands beside a chain of hosts, whose length in hosts is what counts; trees follow.", True),
+            "any number of packets. Where all parts fit into the staging ring, multicast is ahead by what the ring's steps take.\n"
+            "Longer parts go by tokens, which take next to no time: they are on their way while chunks are. The default is 1,024\n"
+            "receives. The paper has no tokens, and loses what a late host cannot take. Here a Broadcast stands beside a chain of\n"
+            "hosts, whose length in hosts is what counts; trees follow.", True),
      Figure("Figure 11, trees", "a Broadcast down trees of hosts, over one by multicast", figure_11_trees,
             "Time down a tree over time by multicast, until the last host has its result. The trees are no algorithm of ours. A\n"
             "host passes on what it has got whole: the message, or each 16 KiB of it. It sends to one child after the other, and\n"
@@ -333,14 +333,12 @@ PAPER = Paper(
             "measured, has by default a scatter and an AllGather for more than 32 KiB. These take two messages' time, which is\n"
             "nearer to 1.3.", True),
      Figure("Figure 11, long parts", "AllGather of 128 and 256 KiB of each", figure_11_long,
-            "Parts that the paper calls typical, for which it has multicast as fast as the ring. What limits ours are tokens. A\n"
-            "token makes a round of all hosts for each slice of S = staging/((2M - 1)P) chunks: two with 512 receives and one\n"
-            "token, three with 2,048 and two. In each step from host to host nothing is sent for about as long as a token takes.\n"
-            "That is two links of 500 ns, and with one token alone a chunk that is stored and forwarded. So the rate is MSc/(MSc +\n"
-            "idle) of the link's, with c = 597 ns of a chunk: 0.41 and 0.78. For 0.95 the staging ring must have some 9,000\n"
-            "receives; the paper's NICs have 8,192 at most. With 6,144 receives all parts of 128 KiB go at once, without a token.\n"
-            "Then words overtake datagrams over several spines, and 0.3 % of the chunks are read. The paper has no tokens, and\n"
-            "loses what a late host cannot take. Only with --long: it takes minutes, and 13 GB of memory.", True, is_long=True),
+            "Parts that the paper calls typical, for which it has multicast as fast as the ring. They go by tokens. With 1,024\n"
+            "receives, the default, four tokens carry slices of one chunk, with 2,048 of two. A token is on its way while its\n"
+            "slice is, so that links always have something to send. With 512 there is room for one token alone, of one chunk. A\n"
+            "step from host to host takes it two links of 500 ns and what it waits for, twice as long as a chunk takes of a\n"
+            "link. Nothing meets an empty receive queue, however late a host is. The paper has no tokens, and loses what a late\n"
+            "host cannot take. Only with --long: it takes minutes, and 10 GB of memory.", True, is_long=True),
      Figure("Figure 10", "shares of an AllGather's time", figure_10,
             "Before the first datagram leaves the ranks agree, in log2 P exchanges. Or the switches make them agree, by one message\n"
             "up their tree and one down. Behind the last datagram are words, acknowledgements and Reads. Over several spines a word\n"
