@@ -1,35 +1,36 @@
 #include "incmanager/groups/event_log.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 
 #include "incmanager/text.h"
 
 namespace epic::manager {
-namespace {
-
-std::string Printable(const std::string& from) {
-  std::string text = Shortened(from, EventLog::kMaxTextBytes);
-  std::ranges::replace_if(
-      text, [](char c) { return static_cast<uint8_t>(c) < 0x20 || c == 0x7f; }, '?');
-  return text;
-}
-
-}  // namespace
-
 void EventLog::Add(Nanos now, const std::string& line) { Put(now, line); }
 
 void EventLog::AddEnding(Nanos now, const std::string& line) { Put(now, line).ending = true; }
 
-Event& EventLog::Put(Nanos now, const std::string& line) {
+namespace {
+
+// "group train: running" is about the group, and says the rest.
+Event EventOf(uint64_t number, Nanos now, const std::string& line) {
   const size_t colon = line.find(": ");
-  Event event{.number = next_, .at = now};
-  event.about = Printable(colon == std::string::npos ? "manager" : line.substr(0, colon));
-  event.text = Printable(colon == std::string::npos ? line : line.substr(colon + 2));
+  const bool about = colon != std::string::npos;
+  return {.number = number,
+          .at = now,
+          .about = Printable(about ? line.substr(0, colon) : "manager", EventLog::kMaxTextBytes),
+          .text = Printable(about ? line.substr(colon + 2) : line, EventLog::kMaxTextBytes)};
+}
+
+}  // namespace
+
+Event& EventLog::Put(Nanos now, const std::string& line) {
+  Event event = EventOf(next_, now, line);
   const auto [newest, is_new] = newest_of_.try_emplace(event.about, event.number);
   if (!is_new) {
-    Event& before = events_[newest->second - events_.front().number];
+    Event& before = *std::ranges::lower_bound(events_, newest->second, {}, &Event::number);
     if (before.text == event.text) {
       before.at = now;
       ++before.times;
@@ -41,6 +42,32 @@ Event& EventLog::Put(Nanos now, const std::string& line) {
   ++next_;
   if (events_.size() > kKept) DropOldest();
   return events_.back();
+}
+
+uint32_t EventLog::AddRefusal(Nanos now, const std::string& whom, const std::string& line) {
+  const std::string key = Shortened(line, kMaxTextBytes);
+  if (const auto of = refusals_of_.find(whom); of != refusals_of_.end()) {
+    if (const auto known = of->second.find(key); known != of->second.end()) {
+      Event& event = refusals_.at(known->second).event;
+      event.at = now;
+      return ++event.times;
+    }
+    if (of->second.size() >= kRefusalsOfOne)
+      DropRefusal(std::ranges::min_element(of->second, {}, [](const auto& one) { return one.second; })->second);
+  }
+  if (refusals_.size() >= kRefusals) DropRefusal(refusals_.begin()->first);
+  refusals_of_[whom][key] = next_;
+  refusals_[next_] = {.event = EventOf(next_, now, line), .whom = whom, .line = key};
+  ++next_;
+  return 1;
+}
+
+void EventLog::DropRefusal(uint64_t number) {
+  const auto refusal = refusals_.find(number);
+  const auto of = refusals_of_.find(refusal->second.whom);
+  of->second.erase(refusal->second.line);
+  if (of->second.empty()) refusals_of_.erase(of);
+  refusals_.erase(refusal);
 }
 
 void EventLog::DropOldest() {
@@ -63,29 +90,24 @@ std::vector<Event> EventLog::Find(const EventQuery& query, bool* more) const {
   const auto is_asked_for = [&query](const Event& event) {
     return event.number > query.after && (query.about.empty() || event.about == query.about);
   };
-  size_t skip = 0;
-  if (query.last != 0) {
-    const auto all = static_cast<size_t>(
-        std::ranges::count_if(endings_, [&](const auto& ending) { return is_asked_for(ending.second); }) +
-        std::ranges::count_if(events_, is_asked_for));
-    skip = all - std::min<size_t>(all, query.last);
-  }
-  *more = false;
-  std::vector<Event> found;
-  // False if the page is full.
-  const auto take = [&](const Event& event) {
-    if (!is_asked_for(event)) return true;
-    if (skip > 0) return --skip, true;
-    if (found.size() == kPage) return *more = true, false;
-    found.push_back(event);
-    return true;
-  };
+  std::vector<const Event*> asked;
   for (const auto& [number, event] : endings_) {
-    if (!take(event)) return found;
+    if (is_asked_for(event)) asked.push_back(&event);
   }
   for (const Event& event : events_) {
-    if (!take(event)) break;
+    if (is_asked_for(event)) asked.push_back(&event);
   }
+  const auto others = static_cast<std::ptrdiff_t>(asked.size());
+  for (const auto& [number, refusal] : refusals_) {
+    if (is_asked_for(refusal.event)) asked.push_back(&refusal.event);
+  }
+  std::inplace_merge(asked.begin(), asked.begin() + others, asked.end(),
+                     [](const Event* one, const Event* other) { return one->number < other->number; });
+  const size_t last = query.last == 0 ? asked.size() : std::min<size_t>(asked.size(), query.last);
+  asked.erase(asked.begin(), asked.end() - static_cast<std::ptrdiff_t>(last));
+  *more = asked.size() > kPage;
+  std::vector<Event> found;
+  for (size_t i = 0; i < std::min(asked.size(), kPage); ++i) found.push_back(*asked[i]);
   return found;
 }
 

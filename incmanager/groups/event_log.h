@@ -33,6 +33,10 @@ class EventLog {
   // Of one answer, so that it stays below a megabyte.
   static constexpr size_t kPage = 1'000;
   static constexpr size_t kMaxTextBytes = 500;
+  // Of refusals, which are kept apart, so that who is refused all the time displaces nothing else; and of one
+  // who is refused, so that he does not displace those of others.
+  static constexpr size_t kRefusals = 1'000;
+  static constexpr size_t kRefusalsOfOne = 100;
 
   // "group train: running with 4 ranks": what it is about, and what happened. Of a line that says the same as
   // the newest about it, the first stays and counts. What is longer than kMaxTextBytes is cut between
@@ -45,6 +49,10 @@ class EventLog {
   // the newest such line of each of kKept of these.
   void AddEnding(Nanos now, const std::string& line);
 
+  // As Add, of what `whom` has been refused. Of a line that has been said of him and is kept, however long ago,
+  // the first stays and counts. Returns how often that is by now.
+  uint32_t AddRefusal(Nanos now, const std::string& whom, const std::string& line);
+
   // The number of the newest; 0 if there is none.
   uint64_t newest() const { return next_ - 1; }
 
@@ -52,11 +60,19 @@ class EventLog {
   // The event that the line has become, or that it repeats; valid until the next one.
   Event& Put(Nanos now, const std::string& line);
   void DropOldest();
+  void DropRefusal(uint64_t number);
 
   std::map<uint64_t, Event> endings_;          // by number, of those that are not in events_ any more
   std::map<std::string, uint64_t> ending_of_;  // by what they are about
-  std::deque<Event> events_;                   // neighbours' numbers differ by one
-  std::map<std::string, uint64_t> newest_of_;  // by what they are about, of those kept
+  std::deque<Event> events_;                   // in the order of their numbers
+  std::map<std::string, uint64_t> newest_of_;  // by what they are about, of those of events_
+  struct Refusal {
+    Event event;
+    std::string whom;
+    std::string line;
+  };
+  std::map<uint64_t, Refusal> refusals_;                                // by number
+  std::map<std::string, std::map<std::string, uint64_t>> refusals_of_;  // by whom, by line
   uint64_t next_ = 1;
 };
 

@@ -15,6 +15,12 @@ Status GroupLife::Create(const GroupSpec& asked) {
     return MakeStatus(StatusCode::kAlreadyExists, fmt::format("group {} exists", spec.name));
   }
   if (const Failure wrong = admission_.RefusesGroup(spec); !wrong.ok()) return StatusOf(wrong);
+  if (reserved_.size() >= options_.max_reserved) {
+    return MakeStatus(StatusCode::kResourceExhausted,
+                      fmt::format("group {}: {} groups are reserved already, and no more may be (incmanager serve "
+                                  "--max-reserved)",
+                                  spec.name, reserved_.size()));
+  }
   reserved_[spec.name] = spec;
   world_->Note(
       fmt::format("group {}: reserved for {}", spec.name, Counted(spec.world_size, "rank", "ranks")));
@@ -108,6 +114,11 @@ void GroupLife::SetDefaultPolicy(Policy policy) {
 
 Status GroupLife::SetTenant(const Tenant& tenant) {
   if (const Failure wrong = WrongName("tenant: its name", tenant.name); !wrong.ok()) return StatusOf(wrong);
+  if (tenants_.Find(tenant.name) == nullptr && tenants_.List().size() >= options_.max_tenants) {
+    return MakeStatus(StatusCode::kResourceExhausted,
+                      fmt::format("tenant {}: there are {} already, and no more may be (incmanager serve --max-tenants)",
+                                  tenant.name, options_.max_tenants));
+  }
   std::vector<SwitchMemory> memories;
   for (const NodeId node : topology_->switches) {
     const uint64_t bytes = switches_->entry(node).engine.arena_bytes;
