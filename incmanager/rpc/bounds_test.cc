@@ -179,12 +179,12 @@ TEST_F(Bounds, WithDiscoverySwitchesThatNobodyAnswersForHaveABoundOfEachPeer) {
   EXPECT_TRUE(registers(5001, "10.9.9.9").ok());
 }
 
-TEST(PeerAddressTest, IsWithoutThePort) {
-  EXPECT_EQ(PeerAddress("ipv4:10.0.0.1:4711"), "10.0.0.1");
-  EXPECT_EQ(PeerAddress("ipv6:[::1]:4711"), "::1");
-  EXPECT_EQ(PeerAddress("ipv6:%5Bfe80::1%25eth0%5D:4711"), "fe80::1%eth0");
-  EXPECT_EQ(PeerAddress("ipv6:%5B::ffff:10.0.0.1%5D:4711"), "10.0.0.1");
-  EXPECT_EQ(PeerAddress("unix:/run/epic/host.sock"), "unix:/run/epic/host.sock");
+TEST(PeerAddressTest, IsWhatTheRelayHasNamed) {
+  EXPECT_EQ(PeerAddress("unix-abstract:epic-12-7/10.0.0.1"), "10.0.0.1");
+  EXPECT_EQ(PeerAddress("unix-abstract:epic-12-7/fe80::1%25eth0"), "fe80::1%eth0");
+  EXPECT_EQ(PeerAddress("unix-abstract:epic-12-7/user%201000"), "user 1000");
+  EXPECT_EQ(PeerAddress("unix-abstract:epic-12-7/100%"), "100%");
+  EXPECT_EQ(PeerAddress("ipv4:10.0.0.1:4711"), "ipv4:10.0.0.1:4711");
   EXPECT_EQ(PeerAddress(""), "");
 }
 
