@@ -83,6 +83,18 @@ class Commands {
         .From(0.0, 1e6, "microseconds")
         .ShowDefault();
     serve.Add("--listen", &serve_.listen, "HOST:PORT for agents, hosts and commands (port 0: any)").ShowDefault();
+    serve.Add("--max-reserved", &serve_.groups.max_reserved, "groups that are reserved at once, at most")
+        .From(1u, 10'000'000u, "groups")
+        .ShowDefault();
+    serve.Add("--max-tenants", &serve_.groups.max_tenants, "tenants, at most").From(1u, 1'000'000u, "tenants").ShowDefault();
+    serve.Add("--max-waiting", &serve_.groups.max_waiting, "ranks of one address that wait for others, at most")
+        .From(1u, 1'000'000u, "ranks")
+        .ShowDefault();
+    serve
+        .Add("--max-refusals", &serve_.groups.refusals_a_second,
+             "joins of one peer refused in a second that are told one by one; more are counted")
+        .From(1u, 1'000'000u, "refusals")
+        .ShowDefault();
     serve.Add("--join-timeout", &join_timeout_s_, "how long ranks wait for each other")
         .Units({{"s", 1}, {"ms", 1e-3}, {"m", 60}})
         .From(0.001, 86400.0, "seconds; 500ms is 0.5, 2m is 120")

@@ -10,7 +10,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,9 +28,12 @@ namespace {
 constexpr int kMostAtOnce = 64;  // between two looks at those who speak
 constexpr size_t kMostConnections = 65'536;
 constexpr size_t kLeastSpared = 64;  // for all else that this process has open
+constexpr size_t kOfConnection = 3;  // descriptors: its own, and both ends of the pair that leads to gRPC
+constexpr const char* kLack = "for lack of descriptors";
 constexpr size_t kMostReasons = 64;
 constexpr size_t kReasonsSaid = 4;
-constexpr Nanos kBetweenSweeps = 50 * kMillisecond;
+// For what a server has said last.
+constexpr Nanos kLastWords = 200 * kMillisecond;
 constexpr Nanos kBetweenLines = kSecond;
 // Until somebody has given descriptors back, or memory.
 constexpr auto kPause = std::chrono::milliseconds(10);
@@ -45,16 +47,10 @@ Nanos Now() {
 Connections::Bounds BoundsOf(Connections::Bounds bounds) {
   const size_t limit = DescriptorLimit();
   const size_t spared = std::max(kLeastSpared, limit / 4);
-  if (bounds.all == 0) bounds.all = std::clamp(limit > spared ? limit - spared : 0, size_t{16}, kMostConnections);
+  if (bounds.all == 0)
+    bounds.all = std::clamp((limit > spared ? limit - spared : 0) / kOfConnection, size_t{16}, kMostConnections);
   if (bounds.of_peer == 0) bounds.of_peer = bounds.all / 2;
   return bounds;
-}
-
-// Of what a descriptor stands for; nothing if it stands for none.
-std::optional<uint64_t> IdentityOf(int fd) {
-  struct stat status {};
-  if (fstat(fd, &status) != 0) return std::nullopt;
-  return status.st_ino;
 }
 
 // Who it is that bounds hold for: "10.0.0.1", or "user 1000" of a Unix socket.
@@ -92,13 +88,16 @@ Acceptor::Acceptor(Listener listener, AcceptorOptions options)
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       spare_(open("/dev/null", O_RDONLY | O_CLOEXEC)),
-      connections_(BoundsOf(options_.bounds)) {
+      connections_(BoundsOf(options_.bounds)),
+      relay_(epoll_, options_.frames_a_second, [this](int fd) { connections_.Remove(fd); }) {
   Watch(epoll_, wake_, EPOLLIN);
   for (const int fd : listener_.sockets()) Watch(epoll_, fd, EPOLLIN);
 }
 
 Acceptor::~Acceptor() {
-  Stop();
+  SetPhase(Phase::kEnding);
+  if (thread_.joinable()) thread_.join();
+  StopTaking();
   for (const int fd : {epoll_, wake_, spare_}) {
     if (fd >= 0) close(fd);
   }
@@ -120,12 +119,17 @@ void Acceptor::Start() {
   thread_ = std::thread([this] { Loop(); });
 }
 
-void Acceptor::Stop() {
-  if (!thread_.joinable()) return;
-  stop_ = true;
+void Acceptor::Stop() { SetPhase(Phase::kPassing); }
+
+void Acceptor::SetPhase(Phase phase) {
+  phase_ = phase;
   const uint64_t one = 1;
   (void)!write(wake_, &one, sizeof one);
-  thread_.join();
+}
+
+void Acceptor::StopTaking() {
+  if (!std::exchange(taking_, false)) return;
+  for (const int fd : listener_.sockets()) (void)epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
   while (const auto silent = connections_.LongestSilent()) Close(silent->fd);
 }
 
@@ -137,18 +141,28 @@ void Acceptor::Expect(const std::string& own_name) {
 void Acceptor::Loop() {
   std::array<epoll_event, kMostAtOnce> events;
   const std::vector<int>& listening = listener_.sockets();
-  while (!stop_) {
+  for (Nanos ends = kNever; Now() < ends;) {
     const int count = epoll_wait(epoll_, events.data(), kMostAtOnce, WaitMs(Now()));
+    const Nanos now = Now();
+    const Phase phase = phase_;
+    if (phase != Phase::kTaking) StopTaking();
+    if (phase == Phase::kEnding) ends = relay_.empty() ? now : std::min(ends, now + kLastWords);
     for (int i = 0; i < count; ++i) {
       const int fd = events[i].data.fd;
-      if (fd == wake_) continue;
-      if (std::ranges::find(listening, fd) != listening.end()) {
-        Take(fd);
+      if (fd == wake_) {
+        uint64_t unused = 0;
+        (void)!read(wake_, &unused, sizeof unused);
+      } else if (relay_.Has(fd)) {
+        relay_.OnEvents(fd, events[i].events, now);
+      } else if (std::ranges::find(listening, fd) != listening.end()) {
+        if (taking_) Take(fd);
       } else if (connections_.IsSilent(fd)) {  // it may have given way just now
         Hear(fd);
       }
     }
-    const Nanos now = Now();
+    relay_.Tick(now);
+    if (const std::string peer = relay_.TakePaused(); !peer.empty())
+      ++unsaid_[fmt::format("of {} had to wait, which says more than {} frames a second", peer, options_.frames_a_second)];
     GiveUpSilent(now);
     SayRefused(now);
   }
@@ -181,7 +195,7 @@ void Acceptor::Take(int listening) {
       (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
       if (timeout_ms != 0) (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
     }
-    connections_.Add(fd, IdentityOf(fd).value_or(0), peer, Now());
+    connections_.Add(fd, peer, Now());
     // By edges: what has been heard and is too little is no news.
     Watch(epoll_, fd, EPOLLIN | EPOLLRDHUP | EPOLLET);
   }
@@ -189,7 +203,7 @@ void Acceptor::Take(int listening) {
 
 // The one descriptor that is left has it closed, and not waiting for an answer that never comes.
 void Acceptor::TakeSpared(int listening) {
-  Refuse("for lack of descriptors");
+  Refuse(kLack);
   if (const auto silent = connections_.LongestSilent()) return Close(silent->fd);
   if (spare_ >= 0) close(std::exchange(spare_, -1));
   const int fd = accept4(listening, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -200,15 +214,8 @@ void Acceptor::TakeSpared(int listening) {
 
 bool Acceptor::MakeRoom(const std::string& peer) {
   using Full = Connections::Full;
-  Full full = connections_.IsFull(peer);
+  const Full full = connections_.IsFull(peer);
   if (full == Full::kNo) return true;
-  // gRPC closes connections without a word.
-  if (const Nanos now = Now(); now - swept_ >= kBetweenSweeps) {
-    swept_ = now;
-    connections_.RemoveGone(&IdentityOf);
-    full = connections_.IsFull(peer);
-    if (full == Full::kNo) return true;
-  }
   const std::string has = full == Full::kPeer ? fmt::format("of {}, which has {}", peer, connections_.OfPeer(peer))
                                               : fmt::format("beyond {} of all", connections_.size());
   Refuse(has);
@@ -237,13 +244,24 @@ void Acceptor::Hear(int fd) {
 void Acceptor::HandOver(int fd) {
   (void)epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
   connections_.Speaks(fd);
+  int end = relay_.Begin(fd, connections_.PeerOf(fd));
+  // Who is silent gives way to one that speaks, which takes two more.
+  for (auto silent = connections_.LongestSilent(); end < 0 && silent; silent = connections_.LongestSilent()) {
+    Refuse(kLack);
+    Close(silent->fd);
+    end = relay_.Begin(fd, connections_.PeerOf(fd));
+  }
+  if (end < 0) {
+    Refuse(kLack);
+    return Close(fd);
+  }
   grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
   connection.listener_fd = listener_.sockets().front();
-  connection.fd = fd;
+  connection.fd = end;
   server_->HandleNewConnection(&connection);
 }
 
-// Of one that is silent.
+// Of one that gRPC does not have.
 void Acceptor::Close(int fd) {
   connections_.Remove(fd);
   close(fd);
@@ -273,7 +291,7 @@ void Acceptor::SayRefused(Nanos now) {
     reasons.emplace_back(count, why);
   }
   std::ranges::sort(reasons, std::greater<>());
-  std::string line = fmt::format("{}: {} connections refused or closed:", listener_.ToString(), all);
+  std::string line = fmt::format("{}: {} connections refused or late:", listener_.ToString(), all);
   for (size_t i = 0; i < std::min(kReasonsSaid, reasons.size()); ++i)
     line += fmt::format("{} {} {}", i == 0 ? "" : ",", reasons[i].first, reasons[i].second);
   if (reasons.size() > kReasonsSaid) line += ", and others";
@@ -283,6 +301,8 @@ void Acceptor::SayRefused(Nanos now) {
 int Acceptor::WaitMs(Nanos now) const {
   Nanos until = now + kSecond * 1000;
   if (!unsaid_.empty()) until = std::min(until, said_ + kBetweenLines);
+  until = std::min(until, relay_.WantsTick(now));
+  if (phase_ == Phase::kEnding) until = std::min(until, now + kLastWords);
   if (const auto silent = connections_.LongestSilent())
     until = std::min(until, silent->since + Nanos{std::chrono::nanoseconds(options_.patience).count()});
   if (until - now > 900 * kSecond) return -1;

@@ -11,8 +11,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <future>
 #include <optional>
+#include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/descriptors.h"
@@ -102,7 +106,10 @@ class Server final : public proto::SwitchTable::Service {
   explicit Server(AcceptorOptions options, std::optional<std::string> path = {}) {
     auto listener = path ? Listener::AtPath(*path, 0600) : Listener::At({.host = "127.0.0.1", .port = 0});
     EXPECT_TRUE(listener.ok()) << listener.status();
-    options.say = [this](const std::string& line) { lines.push_back(line); };
+    options.say = [this](const std::string& line) {
+      lines.push_back(line);
+      ++said;
+    };
     acceptor.emplace(*std::move(listener), std::move(options));
     grpc::ServerBuilder builder;
     acceptor->AddTo(&builder, {});
@@ -111,33 +118,44 @@ class Server final : public proto::SwitchTable::Service {
     acceptor->Start();
   }
   ~Server() override {
-    acceptor->Stop();
-    server_->Shutdown(std::chrono::system_clock::now());
-    server_->Wait();
+    if (acceptor) Stop();
   }
 
   grpc::Status Describe(grpc::ServerContext*, const proto::DescribeRequest*, proto::EngineInfo* reply) override {
-    reply->set_name("s1");
+    reply->set_name(name);
     return grpc::Status::OK;
+  }
+  grpc::Status Install(grpc::ServerContext*, const proto::InstallRequest* request, proto::InstallReply*) override {
+    return {grpc::NOT_FOUND, std::to_string(request->group().name().size())};
   }
 
   // On a connection of its own; waits for an answer for as long as it takes.
   std::string Ask() const {
+    grpc::ClientContext context;
+    context.set_wait_for_ready(true);
+    proto::EngineInfo reply;
+    const grpc::Status status = Stub()->Describe(&context, {}, &reply);
+    return status.ok() ? reply.name() : status.error_message();
+  }
+  std::unique_ptr<proto::SwitchTable::Stub> Stub() const {
     grpc::ChannelArguments args;
     args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 10);
     const std::string address = acceptor->listener().is_path() ? "unix:" + acceptor->listener().ToString()
                                                                : acceptor->listener().ToString();
-    const auto stub = proto::SwitchTable::NewStub(ChannelTo(address, args));
-    grpc::ClientContext context;
-    context.set_wait_for_ready(true);
-    proto::EngineInfo reply;
-    const grpc::Status status = stub->Describe(&context, {}, &reply);
-    return status.ok() ? reply.name() : status.error_message();
+    return proto::SwitchTable::NewStub(ChannelTo(address, args));
+  }
+  void Stop() {
+    acceptor->Stop();
+    server_->Shutdown(std::chrono::system_clock::now());
+    server_->Wait();
+    acceptor.reset();
   }
 
   std::optional<Acceptor> acceptor;
-  std::vector<std::string> lines;
+  std::vector<std::string> lines;  // of the log; to be read when the acceptor has stopped
+  std::atomic<int> said = 0;
+  std::string name = "s1";
 
  private:
   std::unique_ptr<grpc::Server> server_;
@@ -277,6 +295,53 @@ TEST(AcceptorTest, AFloodOfSettingsStopsNobodyElse) {
   others.Go(server.acceptor->port());
   EXPECT_TRUE(others.HasSaid());
   EXPECT_EQ(server.Ask(), "s1");
+}
+
+// Calls that are taken back at once: gRPC takes them faster than it is done with them, and keeps all.
+TEST(AcceptorTest, AFloodOfCallsThatAreTakenBackWaitsAndStopsNobodyElse) {
+  Others others([](int port, const Others::Pipes& pipes) {
+    std::string headers;
+    for (const auto& [name, value] : {std::pair<std::string, std::string>{":method", "POST"},
+                                      {":scheme", "http"},
+                                      {":path", "/epic.proto.SwitchTable/Describe"},
+                                      {":authority", "x"},
+                                      {"te", "trailers"},
+                                      {"content-type", "application/grpc"}})
+      headers += '\0' + std::string(1, static_cast<char>(name.size())) + name + static_cast<char>(value.size()) + value;
+    const auto frame = [](char kind, char flags, uint32_t stream, const std::string& payload) {
+      const uint32_t number = htonl(stream);
+      return std::string("\0\0", 2) + static_cast<char>(payload.size()) + kind + flags +
+             std::string(reinterpret_cast<const char*>(&number), 4) + payload;
+    };
+    std::string flood = HelloOfHttp2();
+    for (uint32_t stream = 1; stream < 40'000; stream += 2)
+      flood += frame(1, 4, stream, headers) + frame(3, 0, stream, std::string(4, '\0'));
+    for (int i = 0; i < 10; ++i) {
+      const int fd = ConnectTo(port);
+      (void)!send(fd, flood.data(), flood.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+    pipes.Say();
+    pipes.Hold();
+  });
+  Server server({});
+  others.Go(server.acceptor->port());
+  EXPECT_TRUE(others.HasSaid());
+  while (server.said == 0) std::this_thread::yield();
+  EXPECT_EQ(server.Ask(), "s1");
+  server.Stop();
+  const std::string waits = "of 127.0.0.1 had to wait, which says more than 6000 frames a second";
+  EXPECT_NE(server.lines.front().find(waits), std::string::npos) << server.lines.front();
+}
+
+TEST(AcceptorTest, WhatIsSaidIsPassedOnWholeBothWays) {
+  Server server({.frames_a_second = 100});
+  server.name = std::string(3'000'000, 'n');
+  EXPECT_EQ(server.Ask(), server.name);
+  grpc::ClientContext context;
+  proto::InstallRequest request;
+  request.mutable_group()->set_name(std::string(3'000'000, 'g'));
+  proto::InstallReply reply;
+  EXPECT_EQ(server.Stub()->Install(&context, request, &reply).error_message(), "3000000");
 }
 
 TEST(AcceptorTest, OfAUnixSocketTheUserHasTheBound) {

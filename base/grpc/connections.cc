@@ -1,7 +1,5 @@
 #include "base/grpc/connections.h"
 
-#include <vector>
-
 namespace epic {
 
 Connections::Full Connections::IsFull(const std::string& peer) const {
@@ -16,10 +14,9 @@ std::optional<int> Connections::GivesWay(Full full, const std::string& peer) con
   return silent->begin()->second;
 }
 
-void Connections::Add(int fd, uint64_t identity, const std::string& peer, Nanos now) {
-  Remove(fd);
+void Connections::Add(int fd, const std::string& peer, Nanos now) {
   const uint64_t number = next_++;
-  entries_[fd] = {.peer = peer, .identity = identity, .number = number, .since = now};
+  entries_[fd] = {.peer = peer, .number = number, .since = now};
   Peer& of = peers_[peer];
   ++of.count;
   of.silent[number] = fd;
@@ -40,14 +37,6 @@ void Connections::Remove(int fd) {
   const auto peer = peers_.find(found->second.peer);
   if (--peer->second.count == 0) peers_.erase(peer);
   entries_.erase(found);
-}
-
-void Connections::RemoveGone(const std::function<std::optional<uint64_t>(int fd)>& identity) {
-  std::vector<int> gone;
-  for (const auto& [fd, entry] : entries_) {
-    if (!entry.silent && identity(fd) != entry.identity) gone.push_back(fd);
-  }
-  for (const int fd : gone) Remove(fd);
 }
 
 std::optional<Connections::Silent> Connections::LongestSilent() const {

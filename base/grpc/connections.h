@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -28,14 +27,11 @@ class Connections {
   // Of those that are in its way, which has been silent for longest, and so gives way. Nothing if all speak.
   std::optional<int> GivesWay(Full full, const std::string& peer) const;
 
-  // Begins silent. identity: of what the descriptor stands for. One that had this number before has gone.
-  void Add(int fd, uint64_t identity, const std::string& peer, Nanos now);
+  // Begins silent.
+  void Add(int fd, const std::string& peer, Nanos now);
   // It has said what a connection begins with.
   void Speaks(int fd);
   void Remove(int fd);
-  // Removes those that speak and have been closed by somebody else: that are no longer what identity says of
-  // their descriptors (nothing: it is closed).
-  void RemoveGone(const std::function<std::optional<uint64_t>(int fd)>& identity);
 
   // The one that has been silent for longest, and since when.
   struct Silent {
@@ -44,7 +40,7 @@ class Connections {
   };
   std::optional<Silent> LongestSilent() const;
 
-  bool Has(int fd) const { return entries_.contains(fd); }
+  const std::string& PeerOf(int fd) const { return entries_.at(fd).peer; }
   bool IsSilent(int fd) const;
   size_t size() const { return entries_.size(); }
   size_t OfPeer(const std::string& peer) const;
@@ -53,7 +49,6 @@ class Connections {
  private:
   struct Entry {
     std::string peer;
-    uint64_t identity = 0;
     uint64_t number = 0;  // in the order in which they have come
     Nanos since = 0;
     bool silent = true;

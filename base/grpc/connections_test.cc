@@ -16,13 +16,13 @@ using Full = Connections::Full;
 
 TEST(ConnectionsTest, APeerHasItsBoundAndAllHaveOne) {
   Connections connections({.all = 4, .of_peer = 2});
-  connections.Add(10, 1, "a", 0);
+  connections.Add(10, "a", 0);
   EXPECT_EQ(connections.IsFull("a"), Full::kNo);
-  connections.Add(11, 2, "a", 1);
+  connections.Add(11, "a", 1);
   EXPECT_EQ(connections.IsFull("a"), Full::kPeer);
   EXPECT_EQ(connections.IsFull("b"), Full::kNo);
-  connections.Add(12, 3, "b", 2);
-  connections.Add(13, 4, "c", 3);
+  connections.Add(12, "b", 2);
+  connections.Add(13, "c", 3);
   EXPECT_EQ(connections.IsFull("d"), Full::kAll);
   connections.Remove(12);
   EXPECT_EQ(connections.IsFull("d"), Full::kNo);
@@ -31,9 +31,9 @@ TEST(ConnectionsTest, APeerHasItsBoundAndAllHaveOne) {
 
 TEST(ConnectionsTest, WhoHasBeenSilentForLongestGivesWay) {
   Connections connections({.all = 4, .of_peer = 2});
-  connections.Add(10, 1, "a", 0);
-  connections.Add(11, 2, "b", 1);
-  connections.Add(12, 3, "b", 2);
+  connections.Add(10, "a", 0);
+  connections.Add(11, "b", 1);
+  connections.Add(12, "b", 2);
   EXPECT_EQ(connections.GivesWay(Full::kPeer, "b"), 11);
   EXPECT_EQ(connections.GivesWay(Full::kAll, "b"), 10);
   connections.Speaks(11);
@@ -43,24 +43,6 @@ TEST(ConnectionsTest, WhoHasBeenSilentForLongestGivesWay) {
   EXPECT_EQ(connections.GivesWay(Full::kPeer, "b"), std::nullopt);
   EXPECT_EQ(connections.GivesWay(Full::kAll, "c"), std::nullopt);
   EXPECT_FALSE(connections.LongestSilent());
-}
-
-TEST(ConnectionsTest, WhatSomebodyElseHasClosedIsForgotten) {
-  Connections connections({.all = 9, .of_peer = 9});
-  for (int fd = 10; fd < 14; ++fd) connections.Add(fd, 100 + fd, "a", fd);
-  for (const int fd : {10, 11, 12}) connections.Speaks(fd);
-  connections.RemoveGone([](int fd) -> std::optional<uint64_t> {
-    if (fd == 10) return 110;  // as it was
-    if (fd == 11) return 7;    // another file has its number
-    return std::nullopt;
-  });
-  EXPECT_TRUE(connections.Has(10));
-  EXPECT_FALSE(connections.Has(11));
-  EXPECT_FALSE(connections.Has(12));
-  EXPECT_TRUE(connections.Has(13)) << "a silent one is the acceptor's own";
-  connections.Add(10, 5, "b", 20);  // it had been closed since
-  EXPECT_EQ(connections.OfPeer("a"), 1U);
-  EXPECT_TRUE(connections.IsSilent(10));
 }
 
 // Against a list that is counted anew each time.
@@ -85,7 +67,8 @@ TEST(ConnectionsTest, IsWhatAListWouldBe) {
       if (random() % 3 != 0) {
         std::erase_if(list, is);
         list.push_back({fd, peer, true});
-        connections.Add(fd, 0, peer, now);
+        connections.Remove(fd);
+        connections.Add(fd, peer, now);
       } else if (found != list.end()) {
         if (random() % 2 == 0) {
           found->silent = false;

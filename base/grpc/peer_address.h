@@ -1,26 +1,29 @@
 // Who calls a server, without what changes with each of his connections.
 #pragma once
 
+#include <charconv>
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <utility>
 
 namespace epic {
 
-// "10.0.0.1" of gRPC's "ipv4:10.0.0.1:4711" and "ipv6:[::ffff:10.0.0.1]:4711", as it is or in its escapes.
-inline std::string PeerAddress(std::string peer) {
-  for (const auto& [code, character] : {std::pair{"%5B", "["}, std::pair{"%5D", "]"}, std::pair{"%25", "%"}}) {
-    for (size_t at = peer.find(code); at != std::string::npos; at = peer.find(code, at + 1)) peer.replace(at, 3, character);
+// Of ServerContext::peer() behind an Acceptor: "unix-abstract:epic-12-7/10.0.0.1", in which the last part has been named by
+// Relay, is "10.0.0.1". Of any other it is what gRPC says.
+inline std::string PeerAddress(const std::string& peer) {
+  constexpr std::string_view kOfRelay = "unix-abstract:epic-";
+  const size_t slash = peer.find('/');
+  if (!peer.starts_with(kOfRelay) || slash == std::string::npos) return peer;
+  std::string name;
+  for (size_t at = slash + 1; at < peer.size(); ++at) {
+    unsigned code = 0;
+    const char* const digits = peer.data() + at + 1;
+    const bool escaped = peer[at] == '%' && peer.size() - at > 2 &&
+                         std::from_chars(digits, digits + 2, code, 16).ptr == digits + 2;
+    name += escaped ? static_cast<char>(code) : peer[at];
+    if (escaped) at += 2;
   }
-  const size_t scheme = peer.find(':');
-  const size_t port = peer.rfind(':');
-  if (!peer.starts_with("ipv") || port <= scheme) return peer;
-  std::string address = peer.substr(scheme + 1, port - scheme - 1);
-  if (address.starts_with('[') && address.ends_with(']')) address = address.substr(1, address.size() - 2);
-  constexpr std::string_view kMapped = "::ffff:";
-  const bool is_v4 = address.starts_with(kMapped) && address.find('.') != std::string::npos;
-  return is_v4 ? address.substr(kMapped.size()) : address;
+  return name;
 }
 
 }  // namespace epic

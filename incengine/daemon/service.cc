@@ -27,7 +27,7 @@ constexpr std::chrono::milliseconds kWatchInterval(500);
 constexpr std::chrono::milliseconds kBetweenChanges(100);
 constexpr int kMostWatchers = 8;
 // Of calls; those that watch among them.
-constexpr int kMostThreads = 32;
+constexpr int kMostThreads = 256;
 constexpr size_t kMostMemory = size_t{64} << 20;
 constexpr int kExitDeaf = 1;
 

@@ -1,6 +1,7 @@
 #include "incmanager/groups/event_log.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 
@@ -9,11 +10,14 @@
 namespace epic::manager {
 namespace {
 
-std::string Printable(const std::string& from) {
-  std::string text = Shortened(from, EventLog::kMaxTextBytes);
-  std::ranges::replace_if(
-      text, [](char c) { return static_cast<uint8_t>(c) < 0x20 || c == 0x7f; }, '?');
-  return text;
+// "group train: running" is about the group, and says the rest.
+Event EventOf(uint64_t number, Nanos now, const std::string& line) {
+  const size_t colon = line.find(": ");
+  const bool about = colon != std::string::npos;
+  return {.number = number,
+          .at = now,
+          .about = Printable(about ? line.substr(0, colon) : "manager", EventLog::kMaxTextBytes),
+          .text = Printable(about ? line.substr(colon + 2) : line, EventLog::kMaxTextBytes)};
 }
 
 }  // namespace
@@ -36,16 +40,14 @@ EventLog::Changes EventLog::TakeChanges(size_t most) {
     changed_.erase(changed_.begin());
     given_ = std::max(given_, number);
     const auto ending = endings_.find(number);
-    changes.events.push_back(ending != endings_.end() ? ending->second
-                                                      : events_[number - events_.front().number]);
+    changes.events.push_back(ending != endings_.end() ? ending->second : *FindEvent(number));
   }
   return changes;
 }
 
 void EventLog::Resume(const std::vector<Event>& events) {
-  // Neighbours' numbers at the end are events; what is before a gap has stayed as an ending.
-  size_t first = events.size();
-  while (first > 0 && (first == events.size() || events[first - 1].number + 1 == events[first].number)) --first;
+  // What was kept beyond the newest of these had stayed as an ending.
+  const size_t first = events.size() - std::min(events.size(), kKept);
   for (size_t i = 0; i < events.size(); ++i) {
     const Event& event = events[i];
     given_ = event.number;
@@ -61,17 +63,17 @@ void EventLog::Resume(const std::vector<Event>& events) {
       dropped_.insert(event.number);
     }
   }
-  while (events_.size() > kKept) DropOldest();
+}
+
+std::deque<Event>::iterator EventLog::FindEvent(uint64_t number) {
+  return std::ranges::lower_bound(events_, number, {}, &Event::number);
 }
 
 Event& EventLog::Put(Nanos now, const std::string& line) {
-  const size_t colon = line.find(": ");
-  Event event{.number = next_, .at = now};
-  event.about = Printable(colon == std::string::npos ? "manager" : line.substr(0, colon));
-  event.text = Printable(colon == std::string::npos ? line : line.substr(colon + 2));
+  Event event = EventOf(next_, now, line);
   const auto [newest, is_new] = newest_of_.try_emplace(event.about, event.number);
   if (!is_new) {
-    Event& before = events_[newest->second - events_.front().number];
+    Event& before = *FindEvent(newest->second);
     if (before.text == event.text) {
       before.at = now;
       ++before.times;
@@ -85,6 +87,32 @@ Event& EventLog::Put(Nanos now, const std::string& line) {
   ++next_;
   if (events_.size() > kKept) DropOldest();
   return events_.back();
+}
+
+uint32_t EventLog::AddRefusal(Nanos now, const std::string& whom, const std::string& line) {
+  const std::string key = Shortened(line, kMaxTextBytes);
+  if (const auto of = refusals_of_.find(whom); of != refusals_of_.end()) {
+    if (const auto known = of->second.find(key); known != of->second.end()) {
+      Event& event = refusals_.at(known->second).event;
+      event.at = now;
+      return ++event.times;
+    }
+    if (of->second.size() >= kRefusalsOfOne)
+      DropRefusal(std::ranges::min_element(of->second, {}, [](const auto& one) { return one.second; })->second);
+  }
+  if (refusals_.size() >= kRefusals) DropRefusal(refusals_.begin()->first);
+  refusals_of_[whom][key] = next_;
+  refusals_[next_] = {.event = EventOf(next_, now, line), .whom = whom, .line = key};
+  ++next_;
+  return 1;
+}
+
+void EventLog::DropRefusal(uint64_t number) {
+  const auto refusal = refusals_.find(number);
+  const auto of = refusals_of_.find(refusal->second.whom);
+  of->second.erase(refusal->second.line);
+  if (of->second.empty()) refusals_of_.erase(of);
+  refusals_.erase(refusal);
 }
 
 void EventLog::DropOldest() {
@@ -114,29 +142,24 @@ std::vector<Event> EventLog::Find(const EventQuery& query, bool* more) const {
   const auto is_asked_for = [&query](const Event& event) {
     return event.number > query.after && (query.about.empty() || event.about == query.about);
   };
-  size_t skip = 0;
-  if (query.last != 0) {
-    const auto all = static_cast<size_t>(
-        std::ranges::count_if(endings_, [&](const auto& ending) { return is_asked_for(ending.second); }) +
-        std::ranges::count_if(events_, is_asked_for));
-    skip = all - std::min<size_t>(all, query.last);
-  }
-  *more = false;
-  std::vector<Event> found;
-  // False if the page is full.
-  const auto take = [&](const Event& event) {
-    if (!is_asked_for(event)) return true;
-    if (skip > 0) return --skip, true;
-    if (found.size() == kPage) return *more = true, false;
-    found.push_back(event);
-    return true;
-  };
+  std::vector<const Event*> asked;
   for (const auto& [number, event] : endings_) {
-    if (!take(event)) return found;
+    if (is_asked_for(event)) asked.push_back(&event);
   }
   for (const Event& event : events_) {
-    if (!take(event)) break;
+    if (is_asked_for(event)) asked.push_back(&event);
   }
+  const auto others = static_cast<std::ptrdiff_t>(asked.size());
+  for (const auto& [number, refusal] : refusals_) {
+    if (is_asked_for(refusal.event)) asked.push_back(&refusal.event);
+  }
+  std::inplace_merge(asked.begin(), asked.begin() + others, asked.end(),
+                     [](const Event* one, const Event* other) { return one->number < other->number; });
+  const size_t last = query.last == 0 ? asked.size() : std::min<size_t>(asked.size(), query.last);
+  asked.erase(asked.begin(), asked.end() - static_cast<std::ptrdiff_t>(last));
+  *more = asked.size() > kPage;
+  std::vector<Event> found;
+  for (size_t i = 0; i < std::min(asked.size(), kPage); ++i) found.push_back(*asked[i]);
   return found;
 }
 

@@ -35,6 +35,10 @@ class EventLog {
   // Of one answer, so that it stays below a megabyte.
   static constexpr size_t kPage = 1'000;
   static constexpr size_t kMaxTextBytes = 500;
+  // Of refusals, which are kept apart, so that who is refused all the time displaces nothing else; and of one
+  // who is refused, so that he does not displace those of others.
+  static constexpr size_t kRefusals = 1'000;
+  static constexpr size_t kRefusalsOfOne = 100;
 
   // "group train: running with 4 ranks": what it is about, and what happened. Of a line that says the same as
   // the newest about it, the first stays and counts. What is longer than kMaxTextBytes is cut between
@@ -47,8 +51,8 @@ class EventLog {
   // the newest such line of each of kKept of these.
   void AddEnding(Nanos now, const std::string& line);
 
-  // What a store lacks since the last call: at most so many events that are new or have counted, and the numbers
-  // of those that are kept no longer. The rest comes with the next call.
+  // What a store, which has all but refusals, lacks since the last call: at most so many events that are new
+  // or have counted, and the numbers of those that are kept no longer. The rest comes with the next call.
   struct Changes {
     std::vector<Event> events;
     std::vector<uint64_t> dropped;
@@ -56,6 +60,9 @@ class EventLog {
   Changes TakeChanges(size_t most);
   // Those of a former manager, by ascending numbers; to be called first.
   void Resume(const std::vector<Event>& events);
+  // As Add, of what `whom` has been refused. Of a line that has been said of him and is kept, however long ago,
+  // the first stays and counts. Returns how often that is by now.
+  uint32_t AddRefusal(Nanos now, const std::string& whom, const std::string& line);
 
   // The number of the newest; 0 if there is none.
   uint64_t newest() const { return next_ - 1; }
@@ -64,12 +71,22 @@ class EventLog {
   // The event that the line has become, or that it repeats; valid until the next one.
   Event& Put(Nanos now, const std::string& line);
   void DropOldest();
+  // Of events_: which has this number.
+  std::deque<Event>::iterator FindEvent(uint64_t number);
   void Lose(uint64_t number);
+  void DropRefusal(uint64_t number);
 
   std::map<uint64_t, Event> endings_;          // by number, of those that are not in events_ any more
   std::map<std::string, uint64_t> ending_of_;  // by what they are about
-  std::deque<Event> events_;                   // neighbours' numbers differ by one
-  std::map<std::string, uint64_t> newest_of_;  // by what they are about, of those kept
+  std::deque<Event> events_;                   // in the order of their numbers
+  std::map<std::string, uint64_t> newest_of_;  // by what they are about, of those of events_
+  struct Refusal {
+    Event event;
+    std::string whom;
+    std::string line;
+  };
+  std::map<uint64_t, Refusal> refusals_;                                // by number
+  std::map<std::string, std::map<std::string, uint64_t>> refusals_of_;  // by whom, by line
   // By number, what TakeChanges has not given yet.
   std::set<uint64_t> changed_, dropped_;
   uint64_t given_ = 0;  // the highest number that it has given

@@ -161,5 +161,28 @@ TEST(EventLog, GivesWhatAStoreLacksAndGoesOnFromIt) {
   EXPECT_EQ(after->TakeChanges(10).dropped, log.TakeChanges(10).dropped);
 }
 
+TEST(EventLog, RefusalsStandBetweenTheOthersAndDisplaceNone) {
+  EventLog log;
+  log.Add(1, "group a: reserved for 2 ranks");
+  EXPECT_EQ(log.AddRefusal(2, "host h0", "group a: rank 1 refused: x"), 1U);
+  log.Add(3, "switch leaf1: up");
+  EXPECT_EQ(log.AddRefusal(4, "host h0", "group a: rank 1 refused: x"), 2U);
+  EXPECT_EQ(log.AddRefusal(5, "host h1", "group a: rank 1 refused: x"), 1U) << "another one's";
+  EXPECT_EQ(log.AddRefusal(6, "host h0", "group a: rank 2 refused: x"), 1U);
+  EXPECT_EQ(Texts(log), (Strings{"reserved for 2 ranks", "rank 1 refused: x", "up", "rank 1 refused: x", "rank 2 refused: x"}));
+  EXPECT_EQ(Texts(log, {.after = 1, .about = "group a", .last = 2}), (Strings{"rank 1 refused: x", "rank 2 refused: x"}));
+  bool more = false;
+  const Event counted = log.Find({.after = 1}, &more).front();
+  EXPECT_EQ(counted.times, 2U);
+  EXPECT_EQ(counted.at, 4);
+
+  for (int i = 0; i < 20'000; ++i) log.AddRefusal(i, "host h0", "group g" + std::to_string(i) + ": refused");
+  EXPECT_EQ(Texts(log, {.about = "group a"}), (Strings{"reserved for 2 ranks", "rank 1 refused: x"})) << "h1's";
+  EXPECT_EQ(Texts(log).size(), 2 + 1 + EventLog::kRefusalsOfOne);
+  for (int i = 0; i < 20'000; ++i) log.AddRefusal(i, "host " + std::to_string(i), "group g: refused");
+  EXPECT_EQ(log.Find({.after = 3}, &more).size(), EventLog::kRefusals);
+  EXPECT_EQ(log.Find({.last = 1}, &more).front().number, log.newest());
+}
+
 }  // namespace
 }  // namespace epic::manager

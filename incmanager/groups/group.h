@@ -36,6 +36,11 @@ struct GroupOptions {
   std::optional<uint32_t> start_psn;  // for tests: of every endpoint; else random
   // Of the addresses of multicast groups; nothing: no group has multicast.
   std::optional<MulticastRange> multicast = MulticastRange{};
+  // Bounds: what is beyond them is refused, so that nobody takes all memory and time of the manager.
+  uint32_t max_reserved = 100'000;  // groups
+  uint32_t max_tenants = 1'000;
+  uint32_t max_waiting = 4'096;       // ranks of one address that wait for others
+  uint32_t refusals_a_second = 100;  // of one peer that are told each by itself; more are counted
 };
 
 // A group that the operator asked for; see CreateGroupRequest in proto/manager.proto.
@@ -158,6 +163,8 @@ struct Group {
   uint64_t width_kbps = 0;  // as RootChoice, when it was placed
   Failure failure;
   Nanos next_waiting = 0;
+  Nanos join_deadline = kNever;  // of those who wait for others the first, or earlier
+  Nanos due = kNever;            // when something is to be looked at
   Nanos remove_at = kNever;     // of a failed group
   std::set<NodeId> installing;  // switches that have not answered yet
   std::set<NodeId> removing;

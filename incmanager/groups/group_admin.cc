@@ -16,6 +16,12 @@ StatusOr<GroupSpec> GroupLife::MayCreate(const GroupSpec& asked) const {
     return MakeStatus(StatusCode::kAlreadyExists, fmt::format("group {} exists", spec.name));
   }
   if (const Failure wrong = admission_.RefusesGroup(spec); !wrong.ok()) return StatusOf(wrong);
+  if (reserved_.size() >= options_.max_reserved) {
+    return MakeStatus(StatusCode::kResourceExhausted,
+                      fmt::format("group {}: {} groups are reserved already, and no more may be (incmanager serve "
+                                  "--max-reserved)",
+                                  spec.name, reserved_.size()));
+  }
   return spec;
 }
 
@@ -132,6 +138,11 @@ std::vector<SwitchMemory> GroupLife::Memories() const {
 
 Status GroupLife::MaySetTenant(const Tenant& tenant) const {
   if (const Failure wrong = WrongName("tenant: its name", tenant.name); !wrong.ok()) return StatusOf(wrong);
+  if (tenants_.Find(tenant.name) == nullptr && tenants_.List().size() >= options_.max_tenants) {
+    return MakeStatus(StatusCode::kResourceExhausted,
+                      fmt::format("tenant {}: there are {} already, and no more may be (incmanager serve --max-tenants)",
+                                  tenant.name, options_.max_tenants));
+  }
   const std::vector<SwitchMemory> memories = Memories();
   if (memories.empty() && (tenant.limit_bytes || tenant.guaranteed_bytes != 0)) {
     return MakeStatus(StatusCode::kFailedPrecondition,

@@ -74,6 +74,7 @@ Allocation AllocationOf(const Group& group, const NetworkWay& way) {
 }  // namespace
 
 void GroupLife::Install(Nanos now, Group* group) {
+  CountWaiting(*group, -1);
   group->phase = GroupPhase::kInstalling;
   if (const Failure failure = placer_.Misplaced(*group, ErrorCode::kNoTree); !failure.ok())
     return FailGroup(now, group, failure);

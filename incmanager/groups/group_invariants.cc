@@ -60,7 +60,19 @@ void GroupLife::CheckInvariants() const {
   size_t live = 0, sessions = 0;
   std::map<NodeId, size_t> qpns;
   std::map<Mac, const Group*> multicast;
+  std::map<Ipv4, uint32_t> waiting;
   for (const auto& [id, group] : groups_) {
+    for (const auto& [rank, member] : group.members) {
+      if (group.phase == GroupPhase::kJoining) ++waiting[member.join.ip];
+    }
+    // What happens by itself is not forgotten.
+    Nanos next = kNever;
+    if (group.phase == GroupPhase::kJoining) {
+      next = group.next_waiting;
+      for (const auto& [rank, member] : group.members) next = std::min(next, member.deadline);
+    }
+    if (group.phase == GroupPhase::kFailed) next = group.remove_at;
+    EPIC_CHECK(group.due <= next && due_.contains({group.due, id}) == (group.due != kNever));
     EPIC_CHECK(group.id == id && id < next_id_);
     CheckGroup(group);
     const auto named = live_.find(group.spec.name);
@@ -92,6 +104,7 @@ void GroupLife::CheckInvariants() const {
     EPIC_CHECK(of != multicast.end() && IsInUse(of->second->phase) && live_.contains(of->second->spec.name));
   }
   for (const auto& [name, lives] : generations_) EPIC_CHECK(reserved_.contains(name));
+  EPIC_CHECK(waiting == waiting_);
 }
 
 }  // namespace epic::manager

@@ -1,7 +1,6 @@
 #include "incmanager/groups/group_life.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -9,20 +8,10 @@
 namespace epic::manager {
 namespace {
 
-constexpr Nanos kWaitingInterval = kSecond;
-
 std::string Describe(const Member& member) {
   return fmt::format("{} (pid {})",
                      member.join.host_name.empty() ? ToString(member.join.ip) : member.join.host_name,
                      member.join.pid);
-}
-
-std::vector<uint32_t> MissingRanks(const Group& group) {
-  std::vector<uint32_t> missing;
-  for (uint32_t rank = 0; rank < group.spec.world_size; ++rank) {
-    if (!group.members.contains(rank)) missing.push_back(rank);
-  }
-  return missing;
 }
 
 // What those who are still there are told of a rank whose session has ended, for this reason. They all get a
@@ -101,10 +90,12 @@ Group& GroupLife::Begin(Group group) {
 void GroupLife::OnJoin(Nanos now, SessionId session, const JoinRequest& join) {
   Group* group = Live(join.group);
   Group first = group == nullptr ? NewGroup(join) : Group{};
-  const Failure failure = admission_.RefusesRank(group == nullptr ? first : *group, join);
+  Failure failure = admission_.RefusesRank(group == nullptr ? first : *group, join);
+  if (failure.ok()) failure = RefusesToWait(group == nullptr ? first : *group, join);
   if (!failure.ok()) {
-    world_->Note(fmt::format("group {}: rank {} of {} refused: {}", join.group, join.rank, ToString(join.ip),
-                             failure.message));
+    world_->NoteRefused(session, failure,
+                        fmt::format("group {}: rank {} of {} refused: {}", join.group, join.rank,
+                                    ToString(join.ip), failure.message));
     return world_->Send(session, failure);
   }
   if (group == nullptr) group = &Begin(std::move(first));
@@ -117,8 +108,11 @@ void GroupLife::OnJoin(Nanos now, SessionId session, const JoinRequest& join) {
   if (group->members.empty()) group->next_waiting = now + kWaitingInterval;
   world_->Note(fmt::format("group {}: rank {} of {} joined from {} at {}", join.group, join.rank,
                            join.world_size, Describe(member), topology_->nodes[member.host].name));
+  group->join_deadline = std::min(group->join_deadline, member.deadline);
   group->members.emplace(join.rank, std::move(member));
   sessions_[session] = group->id;
+  CountWaiting(join.ip, 1);
+  SetDue(group);
   if (group->members.size() == group->spec.world_size) Install(now, group);
 }
 
@@ -193,6 +187,7 @@ void GroupLife::OnSessionClosed(Nanos now, SessionId session, const std::string&
       if (group->members.size() == 1)
         End(now, *group,
             fmt::format("rank {} went away, the last of those that waited for the others", rank));
+      CountWaiting(member->join.ip, -1);
       group->members.erase(rank);
       if (group->members.empty()) Forget(group->id);
       return;
@@ -209,37 +204,15 @@ void GroupLife::OnSessionClosed(Nanos now, SessionId session, const std::string&
   }
 }
 
-void GroupLife::Tick(Nanos now) {
-  std::vector<std::pair<uint64_t, std::vector<uint32_t>>> overdue;
-  std::vector<uint64_t> to_remove;
-  for (auto& [id, group] : groups_) {
-    if (group.phase == GroupPhase::kFailed && now >= group.remove_at) to_remove.push_back(id);
-    if (group.phase != GroupPhase::kJoining) continue;
-    const std::vector<uint32_t> missing = MissingRanks(group);
-    if (std::ranges::any_of(group.members, [now](const auto& m) { return now >= m.second.deadline; })) {
-      overdue.emplace_back(id, missing);
-    } else if (now >= group.next_waiting) {
-      group.next_waiting = now + kWaitingInterval;
-      for (const auto& [rank, member] : group.members) world_->Send(member.session, WaitingNote{missing});
-    }
-  }
-  for (const auto& [id, missing] : overdue) {
-    Group& group = groups_.at(id);
-    FailGroup(now, &group,
-              RankFailure(ErrorCode::kJoinTimeout, missing.front(),
-                          fmt::format("group {}: {} of {} ranks did not join in time: {}", group.spec.name,
-                                      missing.size(), group.spec.world_size, fmt::join(missing, ", "))));
-  }
-  for (const uint64_t id : to_remove) StartRemoval(now, &groups_.at(id));
-}
-
 void GroupLife::FailGroup(Nanos now, Group* group, const Failure& failure) {
   if (group->phase == GroupPhase::kFailed || group->removal_started) return;
   End(now, *group, fmt::format("failed: {}", failure.message), failure);
   const bool in_use = IsInUse(group->phase);
+  if (group->phase == GroupPhase::kJoining) CountWaiting(*group, -1);
   group->phase = GroupPhase::kFailed;
   group->failure = failure;
   group->remove_at = now + options_.linger;
+  SetDue(group);
   live_.erase(group->spec.name);
   if (group->multicast) ++multicast_changes_;
   bool open = false;
@@ -297,6 +270,7 @@ void GroupLife::GiveBack(Nanos now, const GroupPlan& plan, Group* group) {
 
 void GroupLife::Forget(uint64_t id) {
   const Group& group = groups_.at(id);
+  due_.erase({group.due, id});
   for (const auto& [rank, member] : group.members) sessions_.erase(member.session);
   const auto live = live_.find(group.spec.name);
   if (live != live_.end() && live->second == id) live_.erase(live);

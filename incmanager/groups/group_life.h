@@ -70,6 +70,10 @@ class GroupWorld {
   virtual void Remove(NodeId node, uint64_t group_id, uint32_t generation) = 0;
   // One line for the log.
   virtual void Note(const std::string& line) = 0;
+  // The same, of a join that is refused: there may be thousands a second.
+  virtual void NoteRefused(SessionId session, const Failure& failure, const std::string& line) {
+    (void)session, (void)failure, Note(line);
+  }
   // The same, of how a group has ended.
   virtual void NoteEnd(const std::string& line) { Note(line); }
 };
@@ -194,6 +198,8 @@ class GroupLife {
   void CheckInvariants() const;
 
  private:
+  static constexpr Nanos kWaitingInterval = kSecond;  // from one note to the next
+
   // The group that this rank would be the first of; without an id, and not kept yet.
   Group NewGroup(const JoinRequest& join) const;
   Group& Begin(Group group);
@@ -201,6 +207,13 @@ class GroupLife {
   std::vector<SwitchMemory> Memories() const;
   // Null if the session has joined none.
   std::pair<Group*, Member*> OfSession(SessionId session);
+
+  // group_waiting.cc.
+  void SetDue(Group* group);
+  void TellWaiting(Nanos now, Group* group);
+  Failure RefusesToWait(const Group& group, const JoinRequest& join) const;
+  void CountWaiting(const Group& group, int change);
+  void CountWaiting(Ipv4 address, int change);
 
   // group_install.cc.
   void Install(Nanos now, Group* group);
@@ -250,6 +263,8 @@ class GroupLife {
   EndedGroups ends_;
   std::map<std::string, uint64_t> live_;    // groups that are not failed, by name
   std::map<SessionId, uint64_t> sessions_;  // session -> group
+  std::set<std::pair<Nanos, uint64_t>> due_;  // of groups with such a time, with their ids
+  std::map<Ipv4, uint32_t> waiting_;          // ranks that wait for others, by their address
 };
 
 }  // namespace epic::manager

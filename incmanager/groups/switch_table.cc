@@ -94,12 +94,14 @@ void SwitchTable::Adopt(Nanos now, NodeId node, const EngineReport& engine, Swit
 }
 
 StatusOr<SwitchChange> SwitchTable::Register(Nanos now, const std::string& name,
-                                             const std::string& agent_address, const EngineReport& engine) {
+                                             const std::string& agent_address, const EngineReport& engine,
+                                             uint64_t instance) {
   const StatusOr<NodeId> id = Check(name, &engine);
   if (!id.ok()) return id.status();
   SwitchEntry& entry = entries_[*id];
   if (!entry.agent_address.empty() && entry.agent_address != agent_address) ++entry.successions;
   entry.agent_address = agent_address;
+  if (entry.instance != instance) entry.former_instance = std::exchange(entry.instance, instance);
   entry.last_heard = now;
   // Whatever was asked of a former agent may not have arrived.
   entry.forwarding_set = false;
@@ -137,6 +139,7 @@ void SwitchTable::OnForwardingSet(NodeId node, bool ok) {
   SwitchEntry& entry = entries_[node];
   entry.forwarding_asked = false;
   entry.forwarding_set = ok;
+  entry.has_answered = entry.has_answered || ok;
   if (ok && entry.state == SwitchState::kConfiguring) entry.state = SwitchState::kUp;
 }
 

@@ -25,6 +25,10 @@ struct SwitchEntry {
   SwitchState state = SwitchState::kNeverSeen;
   EngineReport engine;
   std::string agent_address;
+  uint64_t instance = 0;           // the agent's own number, random at its start; 0: it says none
+  uint64_t former_instance = 0;    // of the agent whose place it has taken
+  std::string registered_by;       // who has called last to register it
+  bool has_answered = false;       // its agent, a call of the manager's, ever
   uint32_t successions = 0;  // times that an agent at another address has taken the place of the one before
   Nanos last_heard = 0;
   bool forwarding_set = false;    // the table of the topology is in the engine that runs now
@@ -50,10 +54,11 @@ class SwitchTable {
   // Errors: NOT_FOUND (no such switch in the topology), INVALID_ARGUMENT naming the field that contradicts
   // it.
   StatusOr<SwitchChange> Register(Nanos now, const std::string& name, const std::string& agent_address,
-                                  const EngineReport& engine);
+                                  const EngineReport& engine, uint64_t instance = 0);
   // engine: null when the engine does not answer its agent. Errors as Register.
   StatusOr<SwitchChange> Heartbeat(Nanos now, const std::string& name, const EngineReport* engine);
   void OnForwardingSet(NodeId node, bool ok);
+  void SetRegisteredBy(NodeId node, const std::string& peer) { entries_[node].registered_by = peer; }
   // More nodes are known now.
   void Grow() { entries_.resize(topology_->nodes.size()); }
   // A context could not be removed: the agent is asked to register again, whereupon it removes what is left.

@@ -40,6 +40,7 @@ constexpr uint32_t kQpTimeout = 18;
 constexpr uint32_t kRetryCount = 7;
 constexpr uint32_t kRnrRetry = 7;
 constexpr uint32_t kMinRnrTimer = 1;
+constexpr size_t kMaxSaidBytes = 256;  // of what a rank says, and others are told
 
 // What is no mode stays none.
 Mode FromProto(proto::Mode mode) { return static_cast<Mode>(std::clamp<int>(mode, 0, UINT8_MAX)); }
@@ -136,7 +137,7 @@ void AddNames(const char* field, const google::protobuf::RepeatedPtrField<std::s
 
 JoinRequest FromProto(const proto::Join& join) {
   JoinRequest out;
-  out.group = join.group();
+  out.group = Shortened(join.group());  // then it is no name
   out.rank = join.rank();
   out.world_size = join.world_size();
   out.ip = Ipv4{join.ip()};
@@ -144,7 +145,7 @@ JoinRequest FromProto(const proto::Join& join) {
   out.max_path_mtu = join.max_path_mtu();
   out.max_outstanding = join.max_outstanding();
   out.super_frames = join.super_frames();
-  out.host_name = Shortened(join.host_name());
+  out.host_name = Printable(join.host_name(), kMaxSaidBytes);
   out.pid = join.pid();
   out.join_timeout_ms = join.join_timeout_ms();
   out.mode = FromProto(join.mode());
@@ -190,13 +191,13 @@ Failure RefusedOf(const proto::Leave& leave) {
                                   ErrorCode::kAborted};
   const auto code = static_cast<ErrorCode>(refused.code());
   const bool known = refused.code() == static_cast<int>(code) && std::ranges::count(kCodes, code) != 0;
-  return {known ? code : ErrorCode::kInternal, Shortened(refused.message())};
+  return {known ? code : ErrorCode::kInternal, Printable(refused.message(), kMaxSaidBytes)};
 }
 
 proto::Failure ToProto(const Failure& failure) {
   proto::Failure out;
   out.set_code(static_cast<proto::ErrorCode>(failure.code));
-  out.set_message(failure.message);
+  out.set_message(Printable(failure.message));
   out.set_rank(failure.rank);
   out.set_switch_name(failure.switch_name);
   return out;

@@ -2,17 +2,22 @@
 
 #include <algorithm>
 
+#include "base/printable.h"
 #include "incmanager/rpc/convert.h"
-#include "incmanager/text.h"
 
 namespace epic::manager {
+namespace {
+
+constexpr size_t kMaxTextBytes = 256;  // of what a daemon says of its ports
+
+}  // namespace
 
 StatusOr<HostInfo> FromProto(const proto::HostInfo& info) {
-  HostInfo out{.name = info.name(), .ports = {}, .version = info.version()};
+  HostInfo out{.name = Shortened(info.name()), .ports = {}, .version = Printable(info.version(), kMaxTextBytes)};
   for (const proto::HostPort& port : info.ports()) {
     HostPort& to = out.ports.emplace_back();
-    to.ifname = port.ifname();
-    to.device = port.device();
+    to.ifname = Printable(port.ifname(), kMaxTextBytes);
+    to.device = Printable(port.device(), kMaxTextBytes);
     to.port = port.port();
     to.ip = Ipv4{port.ip()};
     if (port.mac().size() != to.mac.size()) {
@@ -47,7 +52,7 @@ proto::HostInfo ToProto(const HostInfo& info) {
 std::string InWords(const HostInfo& info) {
   std::string out = info.ports.empty() ? "without a RoCE port" : "";
   for (const HostPort& port : info.ports)
-    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", Shortened(port.ifname), ToString(port.ip));
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", port.ifname, ToString(port.ip));
   return out;
 }
 

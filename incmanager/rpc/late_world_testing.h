@@ -152,7 +152,7 @@ class LateWorld : public IdleWorld {
     On(manager_, now_ + kLatency, [this, node, &of] {
       proto::RegisterRequest request;
       request.set_name(topology_.nodes[node].name);
-      request.set_agent_address("agent");
+      request.set_agent_address("10.0.0.1:7401");
       *request.mutable_engine() = of.model.Describe();
       const auto reply = state_.Register(now_, request);
       On(of.agent, now_ + kLatency, [this, node, &of, reply] {

@@ -79,9 +79,9 @@ void ManagerCore::SendSignsOfLife(Nanos now) {
   for (const auto& [id, stream] : hosts_.streams) stream->SendSignOfLife();
 }
 
-ManagerCore::SessionStream* ManagerCore::NewSession() {
+ManagerCore::SessionStream* ManagerCore::NewSession(const std::string& peer) {
   const std::lock_guard lock(mutex_);
-  const SessionId id = state_.NewSession();
+  const SessionId id = state_.NewSession(peer);
   auto* stream = new SessionStream(id, &sessions_);
   sessions_.streams[id] = stream;
   stream->Start();

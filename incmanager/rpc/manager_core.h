@@ -68,8 +68,8 @@ class ManagerCore : public ManagerWorld {
   // This moment.
   static Moment At();
 
-  // A new session of a rank, or of a host's daemon; the stream deletes itself.
-  SessionStream* NewSession();
+  // A new session of a rank, by its address, or of a host's daemon; the stream deletes itself.
+  SessionStream* NewSession(const std::string& peer);
   HostStream* NewHost();
 
   // What operators ask, too, and is not the state's alone: these wait.

@@ -25,15 +25,21 @@ constexpr Nanos kPace = 100 * kMillisecond;
 }  // namespace
 
 StatusOr<SwitchChange> ManagerState::TakeIn(Nanos now, const proto::RegisterRequest& request,
-                                            const EngineReport& report) {
+                                            const EngineReport& report, const std::string& peer) {
   const std::optional<NodeId> known = topology_.FindSwitch(request.name());
-  const bool lives = known && switches_.entry(*known).state != SwitchState::kNeverSeen &&
-                     now - switches_.entry(*known).last_heard < kSilentAfter;
+  const SwitchEntry* const entry = known ? &switches_.entry(*known) : nullptr;
+  const bool lives = known && entry->state != SwitchState::kNeverSeen && now - entry->last_heard < kSilentAfter;
   // Who starts anew at the same address is alone there; another one waits until the first has been silent for long enough.
-  if (lives && switches_.entry(*known).agent_address != request.agent_address()) {
+  if (lives && entry->agent_address != request.agent_address()) {
     return MakeStatus(StatusCode::kAlreadyExists,
                       fmt::format("{} has an agent at {} that is heard; {} would be a second one", request.name(),
-                                  switches_.entry(*known).agent_address, Shortened(request.agent_address())));
+                                  entry->agent_address, Shortened(request.agent_address())));
+  }
+  // Unless the first one is there all the same, as behind one --advertise.
+  if (lives && request.instance() != 0 && request.instance() == entry->former_instance) {
+    return MakeStatus(StatusCode::kAlreadyExists,
+                      fmt::format("{} has two agents that say they are at {}; the one that has registered later is heard",
+                                  request.name(), entry->agent_address));
   }
   if (graph_.discovers() && !known && report.name != request.name()) {
     return MakeStatus(StatusCode::kInvalidArgument,
@@ -42,11 +48,15 @@ StatusOr<SwitchChange> ManagerState::TakeIn(Nanos now, const proto::RegisterRequ
                                   Shortened(request.name()), report.name.empty() ? "nothing" : Shortened(report.name)));
   }
   if (graph_.discovers() && report.name == request.name()) {
+    if (Status status = known ? absl::OkStatus() : RefusesInvented(request.name(), peer); !status.ok()) return status;
     if (Status status = graph_.Admit(report, lives); !status.ok()) return status;
     switches_.Grow();
     engines_.resize(topology_.nodes.size());
   }
-  return switches_.Register(now, request.name(), request.agent_address(), report);
+  StatusOr<SwitchChange> change =
+      switches_.Register(now, request.name(), request.agent_address(), report, request.instance());
+  if (change.ok()) switches_.SetRegisteredBy(*topology_.FindSwitch(request.name()), peer);
+  return change;
 }
 
 void ManagerState::FollowGraph(Nanos now) {
@@ -130,6 +140,11 @@ void ManagerState::OnJoin(Nanos now, SessionId id, const JoinRequest& join) {
       graph_.Seek(*host);
     }
     return groups_.OnJoin(now, id, join);
+  }
+  if (const Failure failure = RefusesToLook(join); !failure.ok()) {
+    NoteRefused(id, failure, fmt::format("group {}: rank {} of {} refused: {}", join.group, join.rank,
+                                         ToString(join.ip), failure.message));
+    return Send(id, failure);
   }
   waiting_[id] = join;
   LookForHosts(now);

@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "base/address.h"
 #include "incmanager/rpc/convert.h"
 #include "incmanager/rpc/convert_policy.h"
 #include "incmanager/text.h"
@@ -16,6 +17,8 @@ namespace epic::manager {
 namespace {
 
 constexpr uint32_t kHeartbeatMs = 1000;
+// Of what a rank says why it aborts, and others read.
+constexpr size_t kMaxReasonBytes = 256;
 // A tick later than this means that the manager itself stood still; what waited is heard within kHearsIn.
 constexpr Nanos kStoodStill = 500 * kMillisecond;
 constexpr Nanos kHearsIn = 500 * kMillisecond;
@@ -36,7 +39,9 @@ ManagerState::ManagerState(Topology topology, const GroupOptions& options, uint6
       groups_(&topology_, &switches_, this, options, seed),
       watch_(&topology_, &switches_),
       engines_(topology_.nodes.size()),
-      update_(&topology_) {
+      update_(&topology_),
+      max_waiting_(options.max_waiting),
+      refusal_rate_(options.refusals_a_second) {
   if (!graph_.discovers()) ComputeTables(0);
 }
 
@@ -128,15 +133,15 @@ void ManagerState::Apply(Nanos now, NodeId node, const SwitchChange& change) {
   if (change.set_forwarding) update_.OnReady(node, change.new_engine);
 }
 
-StatusOr<proto::RegisterReply> ManagerState::Register(Nanos now, const proto::RegisterRequest& request) {
+StatusOr<proto::RegisterReply> ManagerState::Register(Nanos now, const proto::RegisterRequest& request,
+                                                       const std::string& peer) {
   now_ = now;
-  if (request.agent_address().empty()) {
-    return MakeStatus(StatusCode::kInvalidArgument, "agent_address: missing");
-  }
+  if (const auto address = CallableAddress(request.agent_address()); !address.ok())
+    return MakeStatus(StatusCode::kInvalidArgument, Printable("agent_address: " + Message(address.status())));
   const EngineReport report = FromProto(request.engine());
   const std::string who =
       fmt::format("switch {}: agent at {}", Shortened(request.name()), Shortened(request.agent_address()));
-  const StatusOr<SwitchChange> change = TakeIn(now, request, report);
+  const StatusOr<SwitchChange> change = TakeIn(now, request, report, peer);
   if (!change.ok()) {
     const std::string line = fmt::format("{} refused: {}", who, Message(change.status()));
     if (refusals_.IsNew(now, who, line)) Warn(line);
@@ -164,7 +169,9 @@ StatusOr<proto::HeartbeatReply> ManagerState::Heartbeat(Nanos now, const proto::
   proto::HeartbeatReply reply;
   // Of a former manager, or from before another agent took this one's place: the switch is to be called where its agent is.
   const std::optional<NodeId> known = topology_.FindSwitch(request.name());
-  if (request.epoch() != (known ? EpochOf(*known) : epoch_)) {
+  // The same of an agent that somebody else has registered anew at its own address.
+  const bool other = known && request.instance() != switches_.entry(*known).instance;
+  if (request.epoch() != (known ? EpochOf(*known) : epoch_) || other) {
     reply.set_register_again(true);
     return reply;
   }
@@ -200,7 +207,7 @@ void ManagerState::OnMessage(Nanos now, SessionId id, const proto::ClientMessage
       return groups_.OnLeave(now, id, RefusedOf(message.leave()));
     case proto::ClientMessage::kAbort: {
       if (waiting_.erase(id) != 0) return;
-      const std::string reason = Shortened(message.abort().reason());
+      const std::string reason = Printable(message.abort().reason(), kMaxReasonBytes);
       if (message.abort().mismatch()) return groups_.OnMismatch(now, id, reason);
       return message.abort().not_finite() ? groups_.OnNotFinite(now, id, reason)
                                           : groups_.OnAbort(now, id, reason);
@@ -233,6 +240,7 @@ void ManagerState::OnClosed(Nanos now, SessionId id) {
 
 void ManagerState::CloseSession(Nanos now, SessionId id, const std::string& why) {
   waiting_.erase(id);
+  peers_.erase(id);
   groups_.OnSessionClosed(now, id, why);
   world_->OnCalls(id, nullptr);
 }
@@ -267,21 +275,6 @@ void ManagerState::Fail(NodeId node, uint64_t group_id, uint32_t generation) {
 
 void ManagerState::Remove(NodeId node, uint64_t group_id, uint32_t generation) {
   world_->Remove(node, group_id, generation);
-}
-
-void ManagerState::Note(const std::string& line) {
-  spdlog::info("{}", line);
-  events_.Add(now_, line);
-}
-
-void ManagerState::NoteEnd(const std::string& line) {
-  spdlog::info("{}", line);
-  events_.AddEnding(now_, line);
-}
-
-void ManagerState::Warn(const std::string& line) {
-  spdlog::warn("{}", line);
-  events_.Add(now_, line);
 }
 
 StatusOr<proto::ExplainReply> ManagerState::Explain(const proto::ExplainRequest& request) const {

@@ -19,6 +19,7 @@
 #include "incmanager/groups/switch_table.h"
 #include "incmanager/hosts/host_table.h"
 #include "incmanager/rpc/kept.h"
+#include "incmanager/rpc/refusal_rate.h"
 #include "incmanager/rpc/refusals.h"
 #include "incmanager/store/store.h"
 #include "incmanager/topology.h"
@@ -79,12 +80,14 @@ class ManagerState : private GroupWorld {
   // How it stands with the store.
   void OnStoreHealth(Nanos now, const Status& health);
 
-  // Of agents. Errors: NOT_FOUND, INVALID_ARGUMENT.
-  StatusOr<proto::RegisterReply> Register(Nanos now, const proto::RegisterRequest& request);
+  // Of agents. Errors: NOT_FOUND, INVALID_ARGUMENT, ALREADY_EXISTS (another agent of the switch is heard),
+  // RESOURCE_EXHAUSTED. peer: who calls, by its address.
+  StatusOr<proto::RegisterReply> Register(Nanos now, const proto::RegisterRequest& request,
+                                          const std::string& peer = "");
   StatusOr<proto::HeartbeatReply> Heartbeat(Nanos now, const proto::HeartbeatRequest& request);
 
-  // Names a session that begins.
-  SessionId NewSession() { return next_session_++; }
+  // Names a session that begins. peer: who has begun it, by its address; empty: its host is known (HostTable).
+  SessionId NewSession(const std::string& peer = "");
   // Of ranks with a stream of their own. What is refused is answered by a Failure.
   void OnMessage(Nanos now, SessionId id, const proto::ClientMessage& message);
   void OnClosed(Nanos now, SessionId id);
@@ -129,7 +132,9 @@ class ManagerState : private GroupWorld {
 
  private:
   // The graph may have changed: manager_graph.cc.
-  StatusOr<SwitchChange> TakeIn(Nanos now, const proto::RegisterRequest& request, const EngineReport& report);
+  StatusOr<SwitchChange> TakeIn(Nanos now, const proto::RegisterRequest& request, const EngineReport& report,
+                                const std::string& peer);
+  Status RefusesInvented(const std::string& name, const std::string& peer) const;
   // What the switch's agent is to say with its heartbeats.
   uint64_t EpochOf(NodeId node) const { return epoch_ + switches_.entry(node).successions; }
   RowChange TruthOf(const RowKey& row) const;
@@ -145,6 +150,7 @@ class ManagerState : private GroupWorld {
   Failure RefusalOf(NodeId node, const RefusedReport& refused, const EndpointPlan& endpoint,
                     const Group& group) const;
   void OnJoin(Nanos now, SessionId id, const JoinRequest& join);
+  Failure RefusesToLook(const JoinRequest& join) const;
   bool IsReached(Ipv4 address) const;
   bool WaitsNoLonger(Nanos now, Ipv4 address) const;
   void LookForHosts(Nanos now);
@@ -157,6 +163,8 @@ class ManagerState : private GroupWorld {
   void RemoveHost(Nanos now, HostId host, const std::string& why);
   // To a rank, by its own stream or its host's.
   void Tell(SessionId session, const proto::ServerMessage& message, bool last);
+  // "host h0", or the address of a rank with a stream of its own.
+  std::string PeerOf(SessionId session) const;
   std::string WhoMisses(Nanos now, NodeId node) const;
   proto::GroupState Describe(const Group& group) const;
 
@@ -167,6 +175,7 @@ class ManagerState : private GroupWorld {
   void Remove(NodeId node, uint64_t group_id, uint32_t generation) override;
   void Note(const std::string& line) override;
   void NoteEnd(const std::string& line) override;
+  void NoteRefused(SessionId session, const Failure& failure, const std::string& line) override;
   // The same, of what somebody should look at.
   void Warn(const std::string& line);
 
@@ -190,6 +199,7 @@ class ManagerState : private GroupWorld {
   Nanos grouped_at_ = 0;              // groups' ports were set in them
   uint64_t computed_multicasts_ = 0;  // of groups, then
   std::optional<Nanos> started_;
+  const uint32_t max_waiting_;                // of one address
   std::map<SessionId, JoinRequest> waiting_;  // ranks whose hosts are not heard yet
   HostSearch search_;                         // for these hosts
   // Endpoints of which engines say that they refuse all that comes from them, while that may be forged: by
@@ -201,6 +211,8 @@ class ManagerState : private GroupWorld {
   std::map<std::pair<NodeId, uint32_t>, RefusedSince> refused_since_;
   Refusals refusals_;                         // of agents and hosts' daemons
   std::string store_trouble_;                 // why it cannot be written; empty if it can
+  RefusalRate refusal_rate_;                  // of joins
+  std::map<SessionId, std::string> peers_;    // of ranks with streams of their own
   Nanos ticked_at_ = 0;
   Nanos now_ = 0;                     // the newest time that has come in: that of what happens
   std::optional<Nanos> judges_from_;  // it stood still: nobody is judged before

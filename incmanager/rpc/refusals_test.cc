@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <string>
+
+#include "incmanager/rpc/refusal_rate.h"
+
 namespace epic::manager {
 namespace {
 
@@ -40,6 +44,25 @@ TEST(Refusals, TheOldestGoesWhenThereAreTooMany) {
   EXPECT_FALSE(refusals.IsNew(Refusals::kMost, fmt::format("{}", Refusals::kMost), "no"))
       << "the newest stays";
   EXPECT_TRUE(refusals.IsNew(Refusals::kMost, "0", "no"));
+}
+
+TEST(RefusalRateTest, SoManyOfASecondAreToldOfEachPeer) {
+  RefusalRate rate(3);
+  for (Nanos now = 0; now < 3 * kSecond; now += kSecond) {
+    int told = 0;
+    for (int i = 0; i < 100; ++i) told += rate.IsTold(now + i, "host h0") ? 1 : 0;
+    EXPECT_EQ(told, 3);
+    EXPECT_TRUE(rate.IsTold(now + 200, "host h1")) << "another one is told all the same";
+  }
+}
+
+TEST(RefusalRateTest, OfManyPeersTheOldestIsForgotten) {
+  RefusalRate rate(1);
+  EXPECT_TRUE(rate.IsTold(0, "first"));
+  EXPECT_TRUE(rate.IsTold(1, "second"));
+  for (size_t i = 0; i < RefusalRate::kPeers - 1; ++i) EXPECT_TRUE(rate.IsTold(2, std::to_string(i)));
+  EXPECT_FALSE(rate.IsTold(3, "second"));
+  EXPECT_TRUE(rate.IsTold(4, "first"));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "base/address.h"
 #include "base/grpc/acceptor.h"
 #include "base/grpc/listener.h"
+#include "base/grpc/peer_address.h"
 #include "base/grpc/questions.h"
 #include "base/grpc/self_check.h"
 #include "incmanager/rpc/convert.h"
@@ -50,8 +51,9 @@ class Service : public CallbackService {
 
   grpc::ServerUnaryReactor* Register(grpc::CallbackServerContext* context, const proto::RegisterRequest* request,
                                      proto::RegisterReply* reply) override {
+    const std::string peer = PeerAddress(context->peer());
     return Finish(context, Answer(core_->Ask([&](ManagerState& state, Nanos now) {
-                                    return state.Register(now, *request);
+                                    return state.Register(now, *request, peer);
                                   }),
                                   reply));
   }
@@ -63,8 +65,8 @@ class Service : public CallbackService {
                                   reply));
   }
   grpc::ServerBidiReactor<proto::ClientMessage, proto::ServerMessage>* Session(
-      grpc::CallbackServerContext*) override {
-    return core_->NewSession();
+      grpc::CallbackServerContext* context) override {
+    return core_->NewSession(PeerAddress(context->peer()));
   }
   grpc::ServerBidiReactor<proto::FromHost, proto::ToHost>* HostSession(
       grpc::CallbackServerContext*) override {

@@ -15,16 +15,18 @@ namespace {
 
 class TwoAgents : public ::testing::Test {
  protected:
-  StatusOr<proto::RegisterReply> Register(const std::string& address) {
+  StatusOr<proto::RegisterReply> Register(const std::string& address, uint64_t instance = 0) {
     proto::RegisterRequest request;
+    request.set_instance(instance);
     request.set_name(kName);
     request.set_agent_address(address);
     *request.mutable_engine() = model_.Describe();
     return state_.Register(now_, request);
   }
   // Whether it is to register again.
-  bool Heartbeat(uint64_t epoch) {
+  bool Heartbeat(uint64_t epoch, uint64_t instance = 0) {
     proto::HeartbeatRequest request;
+    request.set_instance(instance);
     request.set_name(kName);
     request.set_epoch(epoch);
     request.set_engine_up(true);
@@ -80,6 +82,36 @@ TEST_F(TwoAgents, TheSwitchIsCalledWhereItsAgentIsWhoeverEnds) {
   const uint64_t again = Register("10.0.0.1:7401")->epoch();
   EXPECT_EQ(CalledAt(), "10.0.0.1:7401");
   EXPECT_FALSE(Heartbeat(again));
+}
+
+TEST_F(TwoAgents, OneThatStartsAnewAtItsAddressIsTakenAtOnce) {
+  const uint64_t first = Register("10.0.0.1:7401", 7)->epoch();
+  EXPECT_FALSE(Heartbeat(first, 7));
+  const uint64_t anew = Register("10.0.0.1:7401", 8)->epoch();
+  EXPECT_FALSE(Heartbeat(anew, 8));
+}
+
+// Both are behind one address, at which the manager reaches one of them.
+TEST_F(TwoAgents, ThoseThatSayTheSameAddressDoNotTakeTurns) {
+  const uint64_t first = Register("10.0.0.1:7401", 7)->epoch();
+  const uint64_t second = Register("10.0.0.1:7401", 8)->epoch();
+  EXPECT_TRUE(Heartbeat(first, 7)) << "what it says is not from where the manager calls";
+  EXPECT_EQ(std::string(Register("10.0.0.1:7401", 7).status().message()),
+            "leaf2 has two agents that say they are at 10.0.0.1:7401; the one that has registered later is heard");
+  EXPECT_FALSE(Heartbeat(second, 8));
+  now_ += kSilentAfter;  // the second has ended
+  EXPECT_TRUE(Register("10.0.0.1:7401", 7).ok());
+  EXPECT_FALSE(Heartbeat(first, 7));
+}
+
+TEST_F(TwoAgents, AnAgentThatNobodyCanCallIsRefused) {
+  for (const char* address : {"", "0.0.0.0:7401", "[::]:7401", "10.0.0.1:0", "10.0.0.1", "10.0.0.1:99999", "a\nb:1"}) {
+    const auto reply = Register(address);
+    EXPECT_EQ(reply.status().code(), StatusCode::kInvalidArgument) << address;
+    const std::string message(reply.status().message());
+    EXPECT_EQ(message.find("agent_address: "), 0U) << message;
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  }
 }
 
 TEST(ManagerStateAgents, WithDiscoveryAnAgentAndItsEngineHaveOneName) {
