@@ -26,7 +26,7 @@ static_assert(
     IsNumbered(Datatype::kUint64, DataType::kUint64) && IsNumbered(Datatype::kUint32, DataType::kUint32) &&
     IsNumbered(Datatype::kInt8, DataType::kInt8) && IsNumbered(Datatype::kUint8, DataType::kUint8) &&
     IsNumbered(Datatype::kInt16, DataType::kInt16) && IsNumbered(Datatype::kUint16, DataType::kUint16) &&
-    kDataTypes.size() == static_cast<size_t>(Datatype::kUint16));
+    kCallerTypes.size() == static_cast<size_t>(Datatype::kUint16));
 
 // What the network does of an operation; kNone if it is none.
 ReduceOp InNetwork(RedOp op) {
@@ -69,9 +69,9 @@ Error Invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::m
 Error CheckTypeAndOp(const CallArguments& a, ControlHeader* header) {
   const int type = static_cast<int>(a.type);
   header->type = static_cast<DataType>(type);
-  if (type < 1 || type > UINT8_MAX || FindType(header->type) == nullptr) {
+  if (type < 1 || static_cast<size_t>(type) > kCallerTypes.size()) {
     return {ErrorCode::kUnsupported,
-            fmt::format("unsupported type {}: not one of {}", type, NamesOf(kDataTypes))};
+            fmt::format("unsupported type {}: not one of {}", type, NamesOf(kCallerTypes))};
   }
   if (!Reduces(a.collective)) return {};
   header->op = InNetwork(a.op);

@@ -89,7 +89,7 @@ TEST_F(ArgumentsTest, WhatIsWrongIsNamed) {
 
 // Every pair either makes a header that a switch reduces, or is refused by the names of both.
 TEST_F(ArgumentsTest, EveryTypeHasItsOperations) {
-  for (const TypeInfo& type : kDataTypes) {
+  for (const TypeInfo& type : kCallerTypes) {
     for (int op = 1; op <= static_cast<int>(RedOp::kLogicalOr); ++op) {
       const CallArguments a{.collective = Collective::kAllReduce,
                             .send = At(0),

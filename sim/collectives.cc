@@ -219,7 +219,7 @@ ControlHeader RandomHeader(Choices& choices, int ranks, uint64_t max_count) {
 
 void ChooseType(Choices& choices, ControlHeader* header) {
   if (header->collective == Collective::kBarrier) return;
-  const auto type = [&] { return kDataTypes[choices.Below(kDataTypes.size())].type; };
+  const auto type = [&] { return kCallerTypes[choices.Below(kCallerTypes.size())].type; };
   header->type = type();
   if (!Reduces(header->collective)) return;
   while (!CanReduce(ReduceOp::kSum, header->type)) header->type = type();

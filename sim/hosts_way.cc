@@ -34,7 +34,7 @@ std::optional<HostsWay> ChooseWay(const Scenario& scenario, const WorldConfig& c
   // The switches lack a type and an operation, of those that calls have.
   const bool all = scenario.types == "all";
   const DataType type =
-      all ? kDataTypes[choices.Below(kDataTypes.size())].type : static_cast<DataType>(1 + choices.Below(5));
+      all ? kCallerTypes[choices.Below(kCallerTypes.size())].type : static_cast<DataType>(1 + choices.Below(5));
   const ReduceOp op =
       all ? kReduceOps[choices.Below(kDrawnOps)].op : static_cast<ReduceOp>(1 + choices.Below(3));
   hosts.abilities = {};

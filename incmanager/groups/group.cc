@@ -1,5 +1,6 @@
 #include "incmanager/groups/group.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace epic::manager {
@@ -47,7 +48,13 @@ Abilities NeedsOf(const GroupSpec& spec) {
   return needs;
 }
 
-bool IsNarrow(const GroupSpec& spec) { return spec.needs.HasTypes() && spec.needs == spec.needs.Narrow(); }
+uint32_t AccumulatorMtus(const GroupSpec& spec) {
+  uint32_t most = spec.needs.HasTypes() ? 1 : 2;
+  for (const TypeInfo& row : kDataTypes) {
+    if (spec.needs.Has(row.type)) most = std::max(most, AccumulatorFactor(row.type));
+  }
+  return most;
+}
 
 bool AsksForMulticast(const Group& group) {
   return std::ranges::any_of(group.members, [](const auto& member) {

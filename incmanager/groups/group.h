@@ -74,9 +74,9 @@ GroupSpec WithDefaults(GroupSpec spec, Policy policy);
 // saturating sum, in place of FP32.
 Abilities NeedsOf(const GroupSpec& spec);
 
-// Whether types were declared, and none of them is combined in more bytes than it has: then no switch keeps
-// memory for that, and what is not declared and would need it is not for the switches.
-bool IsNarrow(const GroupSpec& spec);
+// For the sum of a packet while it is built, in path MTUs, at each switch: as many as the types need that were
+// declared, else those of FP16 and BF16. What is not declared and would need more is not for the switches.
+uint32_t AccumulatorMtus(const GroupSpec& spec);
 
 enum class GroupPhase : uint8_t { kReserved, kJoining, kInstalling, kRunning, kLeaving, kFailed };
 const char* Name(GroupPhase phase);

@@ -39,7 +39,7 @@ ContextPlan ContextOf(const Group& group, uint64_t prompt_ns) {
           .name = group.spec.name,
           .mode = group.spec.mode,
           .reproducible = group.spec.reproducible,
-          .narrow = IsNarrow(group.spec),
+          .accumulator_mtus = AccumulatorMtus(group.spec),
           .world_size = group.spec.world_size,
           .path_mtu = group.path_mtu,
           .message_packets = group.window.message_packets,

@@ -127,7 +127,7 @@ struct ContextPlan {
   std::string name;
   Mode mode = kDefaultMode;
   bool reproducible = false;
-  bool narrow = false;
+  uint32_t accumulator_mtus = 2;
   uint32_t world_size = 0;
   uint32_t path_mtu = 0;
   uint32_t message_packets = 0;

@@ -231,7 +231,8 @@ proto::GroupConfig ToProto(const ContextPlan& context) {
   out.set_slots(context.slots);
   out.set_prompt_ns(context.prompt_ns);
   out.set_reproducible(context.reproducible);
-  out.set_narrow(context.narrow);
+  out.set_narrow(context.accumulator_mtus == 1);
+  out.set_accumulator_mtus(context.accumulator_mtus);
   out.set_block(context.block);
   out.set_block_bytes(context.block_bytes);
   if (context.parent) *out.mutable_parent() = ToProto(*context.parent);
