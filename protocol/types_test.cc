@@ -5,6 +5,8 @@
 #include <limits>
 #include <set>
 
+#include "protocol/quantise_word.h"
+
 namespace epic {
 namespace {
 
@@ -78,7 +80,10 @@ TEST(TypesTest, BlocksHaveASumAndNothingElse) {
 TEST(TypesTest, WhatIsCombinedInFloat32TakesItsBytes) {
   for (const TypeInfo& type : kDataTypes) {
     const bool half = type.type == DataType::kFloat16 || type.type == DataType::kBFloat16;
-    EXPECT_EQ(AccumulatorFactor(type.type), type.type == DataType::kBlock8 ? 4u : half ? 2u : 1u) << type.name;
+    EXPECT_EQ(AccumulatorFactor(type.type), type.type == DataType::kBlock8 ? 4u
+                                            : half                         ? 2u
+                                                                           : 1u)
+        << type.name;
     EXPECT_TRUE(IsAccumulatorFactor(AccumulatorFactor(type.type)));
   }
   for (const uint32_t none : {0u, 3u, 5u, 8u}) EXPECT_FALSE(IsAccumulatorFactor(none)) << none;
@@ -87,6 +92,24 @@ TEST(TypesTest, WhatIsCombinedInFloat32TakesItsBytes) {
 TEST(TypesTest, OneTypeHasASumThatSaturates) {
   for (const TypeInfo& type : kDataTypes)
     EXPECT_EQ(CanReduce(ReduceOp::kSaturatingSum, type.type), type.type == DataType::kInt32) << type.name;
+}
+
+TEST(TypesTest, AScaleOrBlocksAreReadByTheirWord) {
+  float scale = 0;
+  bool int8 = false;
+  EXPECT_EQ(ReadQuantise("1e6", &scale, &int8), "");
+  EXPECT_EQ(scale, 1e6f);
+  EXPECT_FALSE(int8);
+  scale = 0;
+  EXPECT_EQ(ReadQuantise("int8", &scale, &int8), "");
+  EXPECT_EQ(scale, 0);
+  EXPECT_TRUE(int8);
+  int8 = false;
+  for (const char* text : {"", "0", "-1", "nan", "inf", "1e30", "1e6x", "INT8", "int8 ", "int4"})
+    EXPECT_EQ(ReadQuantise(text, &scale, &int8),
+              std::string(text) + " is not a number from 1e-20 to 1e+20, nor int8");
+  EXPECT_EQ(scale, 0);
+  EXPECT_FALSE(int8);
 }
 
 TEST(TypesTest, ScalesHaveBounds) {

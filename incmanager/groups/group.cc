@@ -35,8 +35,13 @@ GroupSpec WithDefaults(GroupSpec spec, Policy policy) {
 }
 
 Abilities NeedsOf(const GroupSpec& spec) {
-  if (spec.scale == 0) return spec.needs;
-  Abilities needs;
+  Abilities needs = spec.needs;
+  if (spec.int8) {
+    needs.Add(DataType::kBlock8);
+    needs.Add(ReduceOp::kSum);
+  }
+  if (spec.scale == 0) return needs;
+  needs = {};
   for (const TypeInfo& row : kDataTypes) {
     if (row.type != DataType::kFloat32 && spec.needs.Has(row.type)) needs.Add(row.type);
   }
@@ -49,6 +54,7 @@ Abilities NeedsOf(const GroupSpec& spec) {
 }
 
 uint32_t AccumulatorMtus(const GroupSpec& spec) {
+  if (spec.int8) return AccumulatorFactor(DataType::kBlock8);
   uint32_t most = spec.needs.HasTypes() ? 1 : 2;
   for (const TypeInfo& row : kDataTypes) {
     if (spec.needs.Has(row.type)) most = std::max(most, AccumulatorFactor(row.type));

@@ -132,12 +132,15 @@ void GroupLife::TellRanks(Group* group) {
     world_->Note(fmt::format("group {}: calls that need {} {}: not in {}", group->spec.name, lack.what,
                              group->hosts_reach ? "go by the hosts" : "are refused", lack.where));
   }
+  const uint32_t levels = LevelsOf(group->plan);
   for (JoinedReply& reply : group->plan.replies) {
     reply.abilities = common.abilities;
     reply.lacks = group->lacks;
     reply.path_reason = group->path_reason;
     reply.hosts_reach = group->hosts_reach;
     reply.scale = group->spec.scale;
+    reply.int8 = group->spec.int8;
+    reply.levels = levels;
   }
 }
 
@@ -220,7 +223,8 @@ void GroupLife::GoByHosts(Nanos now, Group* group, const Failure& refused) {
                           .path_mtu = group->path_mtu,
                           .path = Path::kHosts,
                           .path_reason = group->path_reason,
-                          .scale = group->spec.scale};
+                          .scale = group->spec.scale,
+                          .int8 = group->spec.int8};
   group->plan.replies.assign(group->spec.world_size, reply);
   Run(now, group);
 }
