@@ -81,8 +81,9 @@ class Rank {
     if (options_.rank >= options_.size) return true;
     if (group.contains("path")) options_.path = kPaths.at(group["path"]);
     if (group.contains("algorithm")) options_.algorithm = kAlgorithms.at(group["algorithm"]);
+    options_.quantise_int8 = group.value("quantise", "") == "int8";
     Communicator comm;
-    calls_ = wrong_ = 0;
+    calls_ = wrong_ = in_blocks_ = 0;
     wrong_calls_.clear();
     Error error = comm.Init(options_);
     const bool by_hosts = comm.Path().path == PathChoice::kHosts;
@@ -98,6 +99,7 @@ class Rank {
                  {"calls", calls_},
                  {"wrong", wrong_},
                  {"wrong_calls", wrong_calls_}};
+    if (options_.quantise_int8) line["in_blocks"] = in_blocks_;
     if (datagrams.multicast) {
       line["datagrams"] = {{"expected", datagrams.expected}, {"came", datagrams.came},
                            {"read", datagrams.read},         {"stranger", datagrams.stranger},
@@ -119,7 +121,7 @@ class Rank {
     Error error;
     size_t number = 0;
     for (const Json& call : group.at("calls")) {
-      auto next = MakeCall(call, number++);
+      auto next = MakeCall(call, number++, comm);
       error = Start(next->job, next->buffers, comm, &next->request);
       if (!error.ok()) break;
       pending.push_back(std::move(next));
@@ -134,7 +136,7 @@ class Rank {
     return error;
   }
 
-  std::unique_ptr<Pending> MakeCall(Json call, size_t number) const {
+  std::unique_ptr<Pending> MakeCall(Json call, size_t number, Communicator& comm) {
     const std::string self = std::to_string(options_.rank);
     if (call.contains("ranks") && call["ranks"].contains(self)) call.update(Json(call["ranks"][self]));
     auto pending = std::make_unique<Pending>();
@@ -147,6 +149,10 @@ class Rank {
            .root = call.value("root", 0),
            .rank = options_.rank,
            .ranks = options_.size};
+    const bool quantises = call.value("quantise", true);
+    comm.SetQuantise(quantises);
+    if (quantises) job.levels = LevelsOf(job, comm.Quantised());
+    in_blocks_ += job.levels > 0 ? 1 : 0;
     pending->in_place = call.value("in_place", false);
     // Never empty, so that there is an address even for a call without elements.
     pending->recv.assign(job.total_bytes() + 8, kNothing);
@@ -176,7 +182,7 @@ class Rank {
 
   const Options given_;
   Options options_;  // of the group that runs
-  uint64_t calls_ = 0, wrong_ = 0;
+  uint64_t calls_ = 0, wrong_ = 0, in_blocks_ = 0;
   std::vector<size_t> wrong_calls_;
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "protocol/number_blocks.h"
+
 namespace epic::perf {
 namespace {
 
@@ -174,18 +176,31 @@ Error Start(const Job& j, const Buffers& b, Communicator& comm, Request* request
   return BarrierAsync(comm, request);
 }
 
-void Fill(const Job& job, uint32_t run, uint8_t* send) {
-  FillInput({job.type, job.ranks, run, job.op, job.scale}, job.rank, 0, {send, job.send_bytes()});
+int LevelsOf(const Job& job, const Quantisation& quantised) {
+  const bool may = quantised.int8 && Reduces(job.kind) && (job.op == RedOp::kSum || job.op == RedOp::kAvg) &&
+                   MayBeInBlocks(static_cast<DataType>(job.type));
+  const bool has_parts = job.kind == Kind::kReduceScatter;
+  if (!may || (has_parts && job.ranks > static_cast<int>(kMostBlockParts))) return 0;
+  return job.total_bytes() > quantised.plain_bytes ? quantised.levels : 0;
 }
 
-uint64_t Wrong(const Job& job, uint32_t run, const uint8_t* recv) {
+void Fill(const Job& job, uint32_t run, uint8_t* send) {
+  const Inputs inputs{job.type, job.ranks, run, job.op, job.scale};
+  const std::span<uint8_t> data(send, job.send_bytes());
+  job.levels > 0 ? FillBlocksInput(inputs, job.rank, 0, data) : FillInput(inputs, job.rank, 0, data);
+}
+
+uint64_t Wrong(const Job& job, uint32_t run, const uint8_t* recv, Accuracy* accuracy) {
   const Inputs inputs{job.type, job.ranks, run, job.op, job.scale};
   const std::span<const uint8_t> data(recv, job.recv_bytes());
   if (data.empty()) return 0;
   if (job.kind == Kind::kBroadcast) return CountWrongCopies(inputs, job.root, 0, data);
   if (job.kind != Kind::kAllGather) {
     const bool own_share = job.kind == Kind::kReduceScatter;
-    return CountWrong(inputs, own_share ? static_cast<uint64_t>(job.rank) * job.count : 0, data);
+    const uint64_t first = own_share ? static_cast<uint64_t>(job.rank) * job.count : 0;
+    if (job.levels == 0) return CountWrong(inputs, first, data);
+    Accuracy ignored;
+    return CountBeyondBound(inputs, job.levels, first, data, accuracy == nullptr ? &ignored : accuracy);
   }
   uint64_t wrong = 0;
   for (int rank = 0; rank < job.ranks; ++rank) {

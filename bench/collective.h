@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/block_pattern.h"
 #include "bench/pattern.h"
 #include "epic/epic.h"
 #include "epic/parallel.h"
@@ -53,6 +54,7 @@ struct Job {
   int rank = 0;
   int ranks = 1;
   float scale = 0;  // of the group (epic::Quantisation)
+  int levels = 0;   // of blocks, if it travels as such; else 0
 
   uint64_t share_bytes() const { return count * ElementBytes(type); }
   // Of all shares, as nccl-tests count: what a size is.
@@ -73,10 +75,14 @@ Error Run(const Job& job, const Buffers& buffers, Communicator& comm);
 Error Run(const Job& job, const Buffers& buffers, ParallelCommunicator& comm);
 Error Start(const Job& job, const Buffers& buffers, Communicator& comm, Request* request);
 
+// As how many levels of blocks the call travels in such a group; 0 if it does not.
+int LevelsOf(const Job& job, const Quantisation& quantised);
+
 // Fills what the rank sends.
 void Fill(const Job& job, uint32_t run, uint8_t* send);
-// Wrong elements of what the rank has received; 0 where it receives nothing.
-uint64_t Wrong(const Job& job, uint32_t run, const uint8_t* recv);
+// Wrong elements of what the rank has received; 0 where it receives nothing. Of what travels in blocks
+// *accuracy, if it is not null, says how exact it was.
+uint64_t Wrong(const Job& job, uint32_t run, const uint8_t* recv, Accuracy* accuracy = nullptr);
 
 // Bus bandwidth over algorithm bandwidth, by nccl-tests' conventions: what each link of a ring would carry.
 double BusFactor(Kind kind, int ranks);

@@ -82,6 +82,7 @@ class Runner {
   std::vector<Registration> registrations_;
   uint32_t run_ = 0;  // numbers the verified runs: what an earlier one left behind is wrong in a later one
   bool wrong_here_ = false;
+  Accuracy accuracy_;    // of what was checked here and travelled in blocks
   LinkBytes here_ = {};  // of the last calls that were timed
   Error refused_;        // the last that was left out
 };
@@ -170,7 +171,7 @@ Error Runner::Check(const Job& job, bool in_place, Measured* measured) {
     if (!in_place) std::memset(buffers.recv, kNothing, job.recv_bytes());
     Fill(job, run_, buffers.send);
     if (Error e = ranks_.Run(job, buffers); !e.ok()) return e;
-    measured->wrong += static_cast<int64_t>(Wrong(job, run_, buffers.recv));
+    measured->wrong += static_cast<int64_t>(Wrong(job, run_, buffers.recv, &accuracy_));
   }
   wrong_here_ |= measured->wrong > 0;
   return {};
@@ -243,14 +244,15 @@ Error Runner::RunJob(const Job& job, const Series& series, Row* row) {
 Error Runner::RunSizes(Kind kind, Datatype type, RedOp op, Report* report, bool* any_wrong) {
   for (const Series& series : SeriesOf(options_, kind)) {
     const bool empty = kind == Kind::kBarrier;
-    const Job job{.kind = kind,
-                  .type = type,
-                  .op = op,
-                  .count = empty ? 0 : CountOf(series.bytes, kind, type, comm_.size()),
-                  .root = options_.root,
-                  .rank = comm_.rank(),
-                  .ranks = comm_.size(),
-                  .scale = group_.Quantised().scale};
+    Job job{.kind = kind,
+            .type = type,
+            .op = op,
+            .count = empty ? 0 : CountOf(series.bytes, kind, type, comm_.size()),
+            .root = options_.root,
+            .rank = comm_.rank(),
+            .ranks = comm_.size(),
+            .scale = group_.Quantised().scale};
+    job.levels = LevelsOf(job, group_.Quantised());
     Row row;
     if (Error e = RunJob(job, series, &row); !e.ok()) {
       // Refused before anything was sent, and on every rank: else the communicator is of no more use.
@@ -292,8 +294,8 @@ Error Runner::Run(Report* report, bool* any_wrong) {
   if (comm_.rank() == 0 && group_.Trouble(&trouble).ok()) {
     report->SetTrouble(std::move(trouble));
   }
-  if (const Quantisation quantised = group_.Quantised(); quantised.scale != 0)
-    report->SetQuantisation(quantised);
+  if (const Quantisation quantised = group_.Quantised(); quantised.scale != 0 || quantised.int8)
+    report->SetQuantisation(quantised, accuracy_);
   if (const Sharing sharing = group_.Shared(); sharing.shares) report->SetSharing(sharing);
   if (const DatagramCounts datagrams = group_.Datagrams(); datagrams.multicast)
     report->SetDatagrams(datagrams);

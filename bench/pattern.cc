@@ -7,6 +7,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "bench/pattern_parts.h"
+
 namespace epic::perf {
 namespace {
 
@@ -15,10 +17,6 @@ uint64_t Mix(uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
   z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
   return z ^ (z >> 31);
-}
-
-uint64_t RunKey(int rank, uint32_t run) {
-  return Mix((static_cast<uint64_t>(run) << 32 | static_cast<uint32_t>(rank)) + 0x9e3779b97f4a7c15);
 }
 
 ElementKind KindOf(Datatype type) { return FindType(static_cast<DataType>(type))->kind; }
@@ -71,6 +69,14 @@ uint32_t ToFloat16(float value) {
   return sign | ((rounded - (112u << 23)) >> 13);
 }
 
+}  // namespace
+
+uint64_t RunKey(int rank, uint32_t run) {
+  return Mix((static_cast<uint64_t>(run) << 32 | static_cast<uint32_t>(rank)) + 0x9e3779b97f4a7c15);
+}
+
+uint64_t Hash(uint64_t key, uint64_t element) { return Mix(key + element * 0x9e3779b97f4a7c15); }
+
 uint64_t ToWire(Datatype type, double value, int divisor) {
   if (type == Datatype::kFloat64) return std::bit_cast<uint64_t>(value / divisor);
   const float divided = static_cast<float>(value) / static_cast<float>(divisor);
@@ -78,14 +84,14 @@ uint64_t ToWire(Datatype type, double value, int divisor) {
   return type == Datatype::kBFloat16 ? ToBFloat16(divided) : std::bit_cast<uint32_t>(divided);
 }
 
+namespace {
+
 // An FP32 number of a group with a scale, of the integer that stands for it there.
 uint64_t Unscaled(double whole, double divisor) {
   return std::bit_cast<uint32_t>(static_cast<float>(whole / divisor));
 }
 
 bool IsScaled(const Inputs& inputs) { return inputs.scale != 0 && inputs.type == Datatype::kFloat32; }
-
-uint64_t Hash(uint64_t key, uint64_t element) { return Mix(key + element * 0x9e3779b97f4a7c15); }
 
 // A rank's FP element.
 double FloatOf(const Inputs& inputs, int rank, uint64_t key, uint64_t element) {

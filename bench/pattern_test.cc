@@ -262,7 +262,7 @@ TEST(CollectiveTest, NamesAreReadBack) {
   for (const Kind kind : AllKinds()) EXPECT_EQ(ParseKind(Name(kind)), kind);
   for (const Datatype type : AllTypes()) EXPECT_EQ(ParseType(Name(type)), type);
   for (const RedOp op : AllOps()) EXPECT_EQ(ParseOp(Name(op)), op);
-  EXPECT_EQ(AllTypes().size(), kDataTypes.size());
+  EXPECT_EQ(AllTypes().size(), kCallerTypes.size());
   EXPECT_EQ(AllOps().size(), kReduceOps.size()) << "the average in place of the saturating sum";
   EXPECT_EQ(ParseKind("alltoall"), std::nullopt);
 }

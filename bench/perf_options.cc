@@ -10,6 +10,7 @@
 #include "base/command_line.h"
 #include "base/number.h"
 #include "protocol/modes.h"
+#include "protocol/quantise_word.h"
 #include "protocol/types.h"
 
 namespace epic::perf {
@@ -209,9 +210,16 @@ std::optional<PerfOptions> ParsePerfOptions(int argc, const char* const* argv, i
       "several ranks on each host: allreduce in their host, by a group of one rank per host for each "
       "share, and in their host again; mode and path are those groups'");
   line.Add("--algorithm", &raw.algorithm, "auto, doubling, ring or multicast: how hosts compute among themselves");
-  line.Add("--quantise", &options.communicator.quantise,
-           "what float is multiplied by to be summed as int32, if the group is made by this, or has it")
-      .From(kLeastScale, kLargestScale, "a scale");
+  line.AddTaken(
+          "--quantise",
+          [&options](const std::vector<std::string>& values) {
+            return ReadQuantise(values.back(), &options.communicator.quantise,
+                                &options.communicator.quantise_int8);
+          },
+          "int8: sums of float, half and bfloat16 travel as blocks of int8; or what float is multiplied by "
+          "to be "
+          "summed as int32: if the group is made by this, or has it")
+      .OneValueEach();
   line.Add("-g,--group", &options.communicator.group, "name of the group");
   line.Add("--rank", &options.communicator.rank, "this rank, from 0 on");
   line.Add("--size", &options.communicator.size, "ranks in the group");

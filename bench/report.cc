@@ -119,6 +119,13 @@ std::string Report::SharingText() const {
 
 std::string Report::QuantisationText() const {
   if (!quantised_) return {};
+  if (quantised_->int8) {
+    const std::string levels = Counted(static_cast<uint64_t>(quantised_->levels), "level") + " of blocks";
+    if (accuracy_.signal == 0) return fmt::format("# Blocks of int8       : none were checked\n");
+    return fmt::format(
+        "# Blocks of int8       : SQNR {:.2f} dB, largest error {:.3f} of the bound, {} (rank 0)\n",
+        accuracy_.Sqnr(), accuracy_.worst, levels);
+  }
   return fmt::format("# Saturated, times {}: {} of inputs, {} of results\n", quantised_->scale,
                      quantised_->saturated_inputs, quantised_->saturated_results);
 }
@@ -159,7 +166,13 @@ std::string Report::JsonText() const {
                          {"out_of_bounds", Wrong()},
                          {"avg_busbw", AverageBusBandwidth()},
                          {"results", nlohmann::json::array()}};
-  if (quantised_) {
+  if (quantised_ && quantised_->int8) {
+    json["blocks"] = {{"levels", quantised_->levels}, {"plain_bytes", quantised_->plain_bytes}};
+    if (accuracy_.signal != 0) {
+      json["blocks"]["sqnr_db"] = accuracy_.Sqnr();
+      json["blocks"]["worst"] = accuracy_.worst;
+    }
+  } else if (quantised_) {
     json["quantised"] = {{"scale", quantised_->scale},
                          {"saturated_inputs", quantised_->saturated_inputs},
                          {"saturated_results", quantised_->saturated_results}};

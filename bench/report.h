@@ -64,8 +64,12 @@ class Report {
   std::string Footer() const;
   // What the switches had to send again or refuse, for the footer; without it nothing is said of that.
   void SetTrouble(std::vector<TroubleCount> trouble) { trouble_ = std::move(trouble); }
-  // How the group quantises, and what has saturated at this rank, for the footer.
-  void SetQuantisation(const Quantisation& quantised) { quantised_ = quantised; }
+  // How the group quantises, and what has saturated at this rank, or how exact its results in blocks were,
+  // for the footer.
+  void SetQuantisation(const Quantisation& quantised, const Accuracy& accuracy) {
+    quantised_ = quantised;
+    accuracy_ = accuracy;
+  }
   // Of all calls of this rank, warm-up included.
   void SetSharing(const Sharing& sharing) { sharing_ = sharing; }
   void SetDatagrams(const DatagramCounts& datagrams) { datagrams_ = datagrams; }
@@ -88,6 +92,7 @@ class Report {
   std::vector<std::pair<Row, std::string>> skipped_;  // and why
   std::optional<std::vector<TroubleCount>> trouble_;
   std::optional<Quantisation> quantised_;
+  Accuracy accuracy_;
   std::optional<Sharing> sharing_;
   std::optional<DatagramCounts> datagrams_;
 };

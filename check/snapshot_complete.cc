@@ -55,8 +55,8 @@ void Snapshot::EveryField(const sim::Host& host) {
   [[maybe_unused]] const auto& [rank, ack_delay, wake, qp, group, group_calls, post_to_peer, calls, unfinished,
                                 wants_poll, stopped, life] = host;
   {
-    // Not saved: finished_at; by_hosts, which those here are not.
-    [[maybe_unused]] const auto& [state, outcome, reply, finished_at, by_hosts] = calls.front();
+    // Not saved: finished_at; by_hosts and blocks, as those here are not by hosts, nor in blocks.
+    [[maybe_unused]] const auto& [state, outcome, reply, finished_at, by_hosts, blocks] = calls.front();
   }
   const RankCalls& rank_calls = group_calls.core_;
   // Not saved: bounce_bytes, inline_bytes, slot_bytes, rank, world_size; scale and saturation, of quantised

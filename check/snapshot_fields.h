@@ -309,7 +309,8 @@ void Snapshot::Group(A& a, Of<A, GroupCalls>& group, Of<A, std::vector<Buffers>>
   const auto kept = static_cast<size_t>(next - first);
   if constexpr (A::kReads) calls.assign(std::bit_ceil(std::max(calls.size(), kept)), {});
   for (CallNumber number = first; number < next; ++number) {
-    auto& [header, send, recv, most, slices, ended, rkey, way, outcome, is_done] = group.At(number);
+    auto& [header, send, recv, most, slices, ended, blocks, rkey, way, outcome, is_done] = group.At(number);
+    NotSaved(blocks);
     Header(a, header);
     a.Numbers(most, slices, ended, rkey, way, outcome, is_done);
     if constexpr (A::kReads) {

@@ -102,6 +102,9 @@ PathTaken Communicator::PathOfAllGather(size_t sendcount, Datatype type) const {
 Sharing Communicator::Shared() const { return impl_ ? impl_->Shared() : Sharing{}; }
 DatagramCounts Communicator::Datagrams() const { return impl_ ? impl_->CountDatagrams() : DatagramCounts{}; }
 Quantisation Communicator::Quantised() const { return impl_ ? impl_->Quantised() : Quantisation{}; }
+void Communicator::SetQuantise(bool on) {
+  if (impl_) impl_->SetQuantise(on);
+}
 int Communicator::path_mtu() const { return impl_ ? impl_->path_mtu() : 0; }
 
 void Communicator::SetTimeout(std::chrono::milliseconds timeout) {
@@ -141,7 +144,9 @@ class Starter {
                     std::shared_ptr<Call>* call) {
     if (!comm.valid()) return NotInitialised();
     ControlHeader header;
-    if (Error e = CheckArguments(a, comm.rank(), comm.size(), comm.impl()->abilities(), &header); !e.ok())
+    if (Error e = CheckArguments(a, comm.rank(), comm.size(), comm.impl()->abilities(),
+                                 comm.impl()->quantises(), &header);
+        !e.ok())
       return e;
     return comm.impl()->Post(header, a.send, a.recv, wait_follows, call);
   }

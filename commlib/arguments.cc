@@ -10,6 +10,7 @@
 #include "commlib/core/rank_calls.h"
 #include "protocol/bounds.h"
 #include "protocol/flow.h"
+#include "protocol/number_blocks.h"
 
 namespace epic::internal {
 namespace {
@@ -26,7 +27,7 @@ static_assert(
     IsNumbered(Datatype::kUint64, DataType::kUint64) && IsNumbered(Datatype::kUint32, DataType::kUint32) &&
     IsNumbered(Datatype::kInt8, DataType::kInt8) && IsNumbered(Datatype::kUint8, DataType::kUint8) &&
     IsNumbered(Datatype::kInt16, DataType::kInt16) && IsNumbered(Datatype::kUint16, DataType::kUint16) &&
-    kDataTypes.size() == static_cast<size_t>(Datatype::kUint16));
+    kCallerTypes.size() == static_cast<size_t>(Datatype::kUint16));
 
 // What the network does of an operation; kNone if it is none.
 ReduceOp InNetwork(RedOp op) {
@@ -69,9 +70,9 @@ Error Invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::m
 Error CheckTypeAndOp(const CallArguments& a, ControlHeader* header) {
   const int type = static_cast<int>(a.type);
   header->type = static_cast<DataType>(type);
-  if (type < 1 || type > UINT8_MAX || FindType(header->type) == nullptr) {
+  if (type < 1 || static_cast<size_t>(type) > kCallerTypes.size()) {
     return {ErrorCode::kUnsupported,
-            fmt::format("unsupported type {}: not one of {}", type, NamesOf(kDataTypes))};
+            fmt::format("unsupported type {}: not one of {}", type, NamesOf(kCallerTypes))};
   }
   if (!Reduces(a.collective)) return {};
   header->op = InNetwork(a.op);
@@ -142,7 +143,7 @@ std::string LackInWords(const GroupAbilities& group, const ControlHeader& header
 }
 
 // In a group with a scale.
-Error MakeQuantised(ControlHeader* header) {
+Error MakeScaled(ControlHeader* header) {
   if (header->op == ReduceOp::kProduct) {
     return {ErrorCode::kUnsupported,
             "unsupported operation product of type float32: the group sums float32 as whole numbers "
@@ -155,20 +156,30 @@ Error MakeQuantised(ControlHeader* header) {
   return {};
 }
 
+// In a group with blocks.
+bool TravelsInBlocks(const GroupAbilities& group, const ControlHeader& header) {
+  return Reduces(header.collective) && header.op == ReduceOp::kSum && MayBeInBlocks(header.type) &&
+         header.parts <= kMostBlockParts && CallBytes(header) > group.plain_bytes;
+}
+
 bool GoesAsDatagrams(const GroupAbilities& group, const ControlHeader& header) {
   return group.multicast && IsByMulticast(header, Algorithm::kMulticast);
 }
 
 }  // namespace
 
-Error ChooseWay(const GroupAbilities& group, ControlHeader* header) {
+Error ChooseWay(const GroupAbilities& group, bool in_blocks, ControlHeader* header) {
   if (group.scale != 0 && header->type == DataType::kFloat32) {
-    if (Error e = MakeQuantised(header); !e.ok()) return e;
+    if (Error e = MakeScaled(header); !e.ok()) return e;
+  }
+  if (group.blocks && in_blocks && TravelsInBlocks(group, *header)) {
+    *header = InBlocks(*header);
+    header->flags |= kQuantisedFlag;
   }
   if (LackOf(group.has, *header).empty()) {
     const bool shorter = header->parts <= kMaxHostRanks && IsShorterByHosts(*header);
     const bool better = shorter || GoesAsDatagrams(group, *header);
-    if (group.hosts_reach && (better || (group.asks && IsQuantised(*header)))) header->flags |= kByHostsFlag;
+    if (group.hosts_reach && (better || (group.asks && IsScaled(*header)))) header->flags |= kByHostsFlag;
     return {};
   }
   if (!Reduces(header->collective)) {
@@ -200,7 +211,7 @@ std::string WhyByHosts(const GroupAbilities& group, const ControlHeader& header)
   if (!lack.empty()) return lack;
   if (GoesAsDatagrams(group, header))
     return "broadcasts and allgathers go as datagrams (algorithm multicast)";
-  if (group.asks && IsQuantised(header)) {
+  if (group.asks && IsScaled(header)) {
     return "float32 as whole numbers (quantise) does not ask for the memory that the group shares with "
            "others";
   }
@@ -228,12 +239,12 @@ Error MakeHeader(const CallArguments& a, int size, ControlHeader* header) {
   return {};
 }
 
-Error CheckArguments(const CallArguments& a, int rank, int size, const GroupAbilities& group,
+Error CheckArguments(const CallArguments& a, int rank, int size, const GroupAbilities& group, bool in_blocks,
                      ControlHeader* header) {
   if (Error e = MakeHeader(a, size, header); !e.ok()) return e;
   if (header->count == 0) return {};
   if (Error e = CheckBuffers(a, *header, rank); !e.ok()) return e;
-  return ChooseWay(group, header);
+  return ChooseWay(group, in_blocks, header);
 }
 
 }  // namespace epic::internal

@@ -37,6 +37,11 @@ struct GroupAbilities {
   bool multicast = false;
   // What FP32 is multiplied by to be summed as INT32 (docs/PROTOCOL.md, section 8); 0: it is not.
   float scale = 0;
+  // Sums of FP32, FP16 and BF16 with more data than plain_bytes travel as blocks of INT8, if they are asked
+  // for.
+  bool blocks = false;
+  uint64_t plain_bytes = 0;
+  uint32_t levels = 0;  // of switches, in the group's tree
   // The memory in switches has several owners: calls with data ask for it (docs/PROTOCOL-BLOCKS.md).
   bool asks = false;
 };
@@ -57,14 +62,15 @@ inline constexpr uint64_t kMaxCallBytes = 1ull << 46;
 Error MakeHeader(const CallArguments& arguments, int size, ControlHeader* header);
 
 // By switches or hosts. In a group with a scale reductions of FP32 are those of INT32 with kQuantisedFlag,
-// and copies of FP32 travel as INT32, too; kUnsupported of what has no meaning then (a product). A copy whose
-// type a switch lacks travels as bytes: its count is then that of its bytes. What a switch lacks all the
-// same, and what takes less time there, goes between the hosts, where they reach: kByHostsFlag. kUnsupported
-// of what a switch lacks if they do not, with the culprit's name.
-Error ChooseWay(const GroupAbilities& group, ControlHeader* header);
+// and copies of FP32 travel as INT32, too; kUnsupported of what has no meaning then (a product). In one with
+// blocks larger sums of floating-point numbers are those of blocks with kQuantisedFlag, if `in_blocks`. A
+// copy whose type a switch lacks travels as bytes: its count is then that of its bytes. What a switch lacks
+// all the same, and what takes less time there, goes between the hosts, where they reach: kByHostsFlag.
+// kUnsupported of what a switch lacks if they do not, with the culprit's name.
+Error ChooseWay(const GroupAbilities& group, bool in_blocks, ControlHeader* header);
 
 // Both, and the buffers between: kInvalidArgument if one is missing or they overlap.
 Error CheckArguments(const CallArguments& arguments, int rank, int size, const GroupAbilities& group,
-                     ControlHeader* header);
+                     bool in_blocks, ControlHeader* header);
 
 }  // namespace epic::internal

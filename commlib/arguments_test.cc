@@ -14,7 +14,7 @@ constexpr int kRank = 1, kSize = 4;
 class ArgumentsTest : public testing::Test {
  protected:
   Error Check(const CallArguments& arguments) {
-    return CheckArguments(arguments, kRank, kSize, group_, &header_);
+    return CheckArguments(arguments, kRank, kSize, group_, /*in_blocks=*/true, &header_);
   }
   void ExpectWrong(const CallArguments& arguments, ErrorCode code, const std::string& text) {
     const Error error = Check(arguments);
@@ -89,7 +89,7 @@ TEST_F(ArgumentsTest, WhatIsWrongIsNamed) {
 
 // Every pair either makes a header that a switch reduces, or is refused by the names of both.
 TEST_F(ArgumentsTest, EveryTypeHasItsOperations) {
-  for (const TypeInfo& type : kDataTypes) {
+  for (const TypeInfo& type : kCallerTypes) {
     for (int op = 1; op <= static_cast<int>(RedOp::kLogicalOr); ++op) {
       const CallArguments a{.collective = Collective::kAllReduce,
                             .send = At(0),
@@ -243,6 +243,66 @@ TEST_F(ArgumentsTest, InAGroupWithAScaleFloat32IsInt32) {
   EXPECT_EQ(header_.flags, 0u);
   group_.scale = 0;
   ExpectWrong(a, ErrorCode::kUnsupported, "type float32 is not in");
+}
+
+TEST_F(ArgumentsTest, InAGroupWithBlocksLargerSumsTravelAsSuch) {
+  group_.blocks = true;
+  group_.plain_bytes = 400;
+  CallArguments a{.collective = Collective::kAllReduce, .send = At(0), .recv = At(0), .count = 101};
+  const auto is_in_blocks = [&](bool asked = true) {
+    const Error error = CheckArguments(a, 0, kSize, group_, asked, &header_);
+    EXPECT_TRUE(error.ok()) << error.message();
+    EXPECT_EQ(IsQuantised(header_), IsInBlocks(header_));
+    return IsInBlocks(header_);
+  };
+  EXPECT_TRUE(is_in_blocks());
+  EXPECT_EQ(header_.called, DataType::kFloat32);
+  EXPECT_EQ(header_.count, 2u);
+  EXPECT_EQ(header_.last, 39);
+  EXPECT_FALSE(is_in_blocks(/*asked=*/false)) << "the program has said so";
+  a.op = RedOp::kAvg;
+  EXPECT_TRUE(is_in_blocks());
+  EXPECT_EQ(header_.flags, kQuantisedFlag | kAverageFlag);
+  for (const RedOp op : {RedOp::kMin, RedOp::kMax, RedOp::kProduct}) {
+    a.op = op;
+    EXPECT_FALSE(is_in_blocks()) << static_cast<int>(op);
+  }
+  a.op = RedOp::kSum;
+  a.count = 100;
+  EXPECT_FALSE(is_in_blocks()) << "what is no more than such data stays as it is";
+  a.count = 201;
+  for (const Datatype type : {Datatype::kFloat16, Datatype::kBFloat16}) {
+    a.type = type;
+    EXPECT_TRUE(is_in_blocks());
+  }
+  for (const Datatype type : {Datatype::kFloat64, Datatype::kInt32, Datatype::kInt8}) {
+    a.type = type;
+    EXPECT_FALSE(is_in_blocks());
+  }
+  a.type = Datatype::kFloat32;
+  for (const Collective collective : {Collective::kReduce, Collective::kReduceScatter}) {
+    a.collective = collective;
+    EXPECT_TRUE(is_in_blocks());
+  }
+  a = {.collective = Collective::kAllGather, .send = At(0), .recv = At(200), .count = 150};
+  EXPECT_FALSE(is_in_blocks());
+  ControlHeader scatter{.collective = Collective::kReduceScatter,
+                        .op = ReduceOp::kSum,
+                        .type = DataType::kFloat32,
+                        .count = 1,
+                        .parts = kMostBlockParts};
+  EXPECT_TRUE(ChooseWay(group_, true, &scatter).ok());
+  EXPECT_TRUE(IsInBlocks(scatter));
+  scatter = {.collective = Collective::kReduceScatter,
+             .op = ReduceOp::kSum,
+             .type = DataType::kFloat32,
+             .count = 100,
+             .parts = kMostBlockParts + 1};
+  EXPECT_TRUE(ChooseWay(group_, true, &scatter).ok());
+  EXPECT_FALSE(IsInBlocks(scatter));
+  group_.has = Abilities::All().Within(2);
+  a = {.collective = Collective::kAllReduce, .send = At(0), .recv = At(0), .count = 101};
+  ExpectWrong(a, ErrorCode::kUnsupported, "type block8 is not in");
 }
 
 TEST_F(ArgumentsTest, TheSaturatingSumIsNobodysToAskFor) {

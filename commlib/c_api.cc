@@ -126,6 +126,18 @@ epicResult_t epicCommQuantised(epicComm_t comm, float* scale, uint64_t* saturate
   return epicSuccess;
 }
 
+epicResult_t epicCommInt8(epicComm_t comm, int* int8) {
+  if (comm == nullptr || int8 == nullptr) return Invalid("an argument is null");
+  *int8 = comm->comm.Quantised().int8 ? 1 : 0;
+  return epicSuccess;
+}
+
+epicResult_t epicCommSetQuantise(epicComm_t comm, int on) {
+  if (comm == nullptr) return Invalid("comm is null");
+  comm->comm.SetQuantise(on != 0);
+  return epicSuccess;
+}
+
 epicResult_t epicCommShared(epicComm_t comm, int* shares, uint64_t* granted, uint64_t* busy) {
   if (comm == nullptr) return Invalid("comm is null");
   const epic::Sharing sharing = comm->comm.Shared();

@@ -55,7 +55,7 @@ inline constexpr Pair<epicRedOp_t, epic::RedOp> kOps[] = {
 };
 // C has every type but bytes, which are epicUint8 there, and the average and every operation but the
 // saturating sum, which the library makes of a sum.
-static_assert(std::size(kTypes) == epic::kDataTypes.size() - 1);
+static_assert(std::size(kTypes) == epic::kCallerTypes.size() - 1);
 static_assert(std::size(kOps) == epic::kReduceOps.size());
 
 // What the C++ interface does not know either is refused here, with the caller's own number.

@@ -21,8 +21,8 @@ struct Call {
   // Where the NIC reads and writes, if not in the bounce buffers.
   std::shared_ptr<verbs::Memory> send_memory;
   std::shared_ptr<verbs::Memory> recv_memory;
-  // Of a quantised call that goes between the hosts: what `send` and `recv` point into, and where the result
-  // goes when it has come; may be null.
+  // Of a quantised call that goes between the hosts, or may: what travels. Of a scaled one `send` and `recv`
+  // point into it, and `result` is where the result goes when it has come, or null.
   std::unique_ptr<uint8_t[]> quantised;
   uint8_t* result = nullptr;
   uint64_t saturated_inputs = 0;

@@ -83,7 +83,8 @@ Error Comm::Post(const ControlHeader& header, const void* send, void* recv, bool
 void Comm::Make(const std::shared_ptr<Call>& call, Way way) {
   SetDeadline(call.get());
   const verbs::Memory* const read = calls_.NeedsReads(call->header) ? ReadByOthers(*call) : nullptr;
-  call->number = calls_.Make(call->header, call->send, call->recv, way, read == nullptr ? 0 : read->rkey());
+  call->number = calls_.Make(call->header, call->send, call->recv, way, read == nullptr ? 0 : read->rkey(),
+                             IsInBlocks(call->header) ? call->quantised.get() : nullptr);
   open_.push_back(call);
 }
 
@@ -103,6 +104,14 @@ Error Comm::PrepareBuffers(Call* call, bool by_hosts, Way* way, Lock& lock) {
   if (!by_hosts && IsQuantised(call->header)) {
     *way = Way::kBounce;
     return {};
+  }
+  if (IsInBlocks(call->header)) {
+    lock.unlock();
+    Error error = verbs::Memory::Register(device_, call->quantised.get(), CallBytes(call->header), true,
+                                          &call->recv_memory);
+    call->send_memory = call->recv_memory;
+    lock.lock();
+    return error;
   }
   if (sends && !call->send_memory) call->send_memory = FindRegion(call->send, send_bytes);
   if (receives && !call->recv_memory) call->recv_memory = FindRegion(call->recv, recv_bytes);
@@ -276,7 +285,8 @@ void Comm::End(const GroupCalls::Ended& ended) {
   }
   if (ended.outcome != Outcome::kOk) call->error = error_;
   call->send_memory = call->recv_memory = nullptr;
-  if (call->quantised) FinishQuantised(call.get());
+  if (call->quantised && IsScaled(call->header)) FinishScaled(call.get());
+  call->quantised.reset();
   call->done = true;
 }
 

@@ -86,6 +86,8 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   PathTaken PathOf(const CallArguments& call) const;
   // As Communicator's. comm_quantise.cc.
   Quantisation Quantised();
+  void SetQuantise(bool on) { quantises_ = on; }
+  bool quantises() const { return quantises_; }
   // As Communicator's. comm_hosts.cc.
   Sharing Shared();
   DatagramCounts CountDatagrams();
@@ -121,10 +123,14 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   // A group of one rank, without manager and port: what it calls is done at once. comm_hosts.cc.
   void RunAlone(const Call& call);
 
-  // Of calls that are quantised; comm_quantise.cc. Before such a call is posted: `refusal` is what to tell
-  // the ranks if its input has what is not finite; what goes between the hosts becomes INT32.
+  // Of calls that are quantised; comm_quantise.cc. Before such a call is posted: of a scaled one `refusal` is
+  // what to tell the ranks if its input has what is not finite, and what goes between the hosts becomes
+  // INT32; one in blocks that may go between the hosts gets memory for these.
   Error PrepareQuantised(Call* call, std::string* refusal) const;
-  void RunAloneQuantised(const Call& call);
+  Error PrepareScaled(Call* call, std::string* refusal) const;
+  // kInvalidArgument if its slices by the network cannot be counted.
+  Error CheckQuantisedLength(const ControlHeader& header) const;
+  void RunAloneScaled(const Call& call);
 
   // All below: with the mutex held.
 
@@ -133,8 +139,8 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   // A call whose input is refused, and what is called behind it, waits for the manager to end the group.
   Error Hold(std::shared_ptr<Call> call, const std::string& refusal, bool wait_follows,
              std::shared_ptr<Call>* out);
-  // What has come between the hosts becomes FP32.
-  void FinishQuantised(Call* call);
+  // What has come between the hosts as INT32 becomes FP32.
+  void FinishScaled(Call* call);
   // Once.
   void TellOfSaturation();
 
@@ -244,6 +250,7 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   // By number, from the first that has not ended on; null where one behind that has.
   std::deque<std::shared_ptr<Call>> open_;
   CallNumber first_open_ = 0;
+  std::atomic<bool> quantises_ = true;
   Saturation saturation_;  // of what calls_ has nothing to do with
   bool told_saturation_ = false;
   bool told_busy_ = false;

@@ -48,6 +48,7 @@ Error CheckHostRanks(uint32_t size) {
 Error Comm::ConnectByHosts(const JoinedInfo& joined) {
   qp_ = nullptr;  // there is no switch
   path_mtu_ = joined.connect.path_mtu;
+  abilities_.plain_bytes = path_mtu_ - kControlBytes;  // what a packet holds with its header
   calls_.SetConfig({.by_hosts = true});
   {
     const std::lock_guard lock(mutex_);
@@ -213,7 +214,7 @@ PathTaken Comm::PathOf(const CallArguments& call) const {
     return taken;
   }
   Error error = MakeHeader(call, options_.size, &header);
-  if (error.ok()) error = ChooseWay(abilities_, &header);
+  if (error.ok()) error = ChooseWay(abilities_, quantises(), &header);
   if (!error.ok()) return {.path = PathChoice::kDefault, .reason = error.message()};
   if (!IsByHosts(header)) return path_;
   if (Error e = CheckHostRanks(static_cast<uint32_t>(options_.size)); !e.ok())
@@ -225,7 +226,7 @@ void Comm::RunAlone(const Call& call) {
   const ControlHeader& header = call.header;
   const uint64_t bytes = CallBytes(header);
   if (!Reduces(header.collective) || bytes == 0) return;  // copies: CopyOwnPart has done it
-  if (IsQuantised(header)) return RunAloneQuantised(call);
+  if (IsQuantised(header)) return RunAloneScaled(call);
   if (header.op != ReduceOp::kLogicalAnd && header.op != ReduceOp::kLogicalOr) {
     if (call.recv != call.send) std::memcpy(call.recv, call.send, bytes);
     return;

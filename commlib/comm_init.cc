@@ -89,7 +89,8 @@ Error Comm::Open() {
                 .path = options_.path,
                 .max_bytes = options_.max_bytes,
                 .types = options_.types,
-                .quantise = options_.quantise};
+                .quantise = options_.quantise,
+                .quantise_int8 = options_.quantise_int8};
   if (Error e = OfferDatagrams(&join); !e.ok()) return e;
   Log(LogLevel::kInfo, "rank {} of {} joins group {} at {} with {}", options_.rank, options_.size,
       options_.group, options_.manager, device_->description());
@@ -144,6 +145,9 @@ Error Comm::Connect(const JoinedInfo& joined) {
     return {ErrorCode::kUnsupported, fmt::format("group {} has the scale {}, not {} (quantise; 0: none)",
                                                  options_.group, joined.abilities.scale, options_.quantise)};
   }
+  if (options_.quantise_int8 && !joined.abilities.blocks)
+    return {ErrorCode::kUnsupported,
+            fmt::format("group {} has no blocks of int8 (quantise)", options_.group)};
   path_ = {.path = joined.path, .reason = joined.path_reason};
   abilities_ = joined.abilities;
   connect_ = joined.connect;
@@ -211,6 +215,8 @@ Error Comm::ConnectToSwitch(const JoinedInfo& joined) {
   }
   if (Error e = qp_->Connect(joined.connect); !e.ok()) return e;
   path_mtu_ = joined.connect.path_mtu;
+  abilities_.plain_bytes =
+      std::min<uint64_t>(joined.inline_bytes, uint64_t{joined.message_packets} * path_mtu_ - kControlBytes);
   calls_.SetConfig({.network = {.path_mtu = path_mtu_,
                                 .message_packets = joined.message_packets,
                                 .window_messages = joined.window_messages,

@@ -1,7 +1,7 @@
-// Calls of FP32 in a group that sums it as INT32 (docs/PROTOCOL.md, section 8), as far as they are not those
-// of INT32: what is not finite is refused, before anything of the call is sent, and what goes between the
-// hosts becomes INT32 in memory of its own. On the way through the network RankCalls does that, in its bounce
-// buffers.
+// Calls whose data travel as whole numbers (docs/PROTOCOL.md, section 8): FP32 as INT32, where what is not
+// finite is refused before anything of the call is sent, or floating-point numbers as blocks of INT8. What
+// goes between the hosts becomes so in memory of its own. On the way through the network RankCalls does that,
+// in its bounce buffers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,36 @@
 
 namespace epic::internal {
 
+namespace {
+
+Error AllocateQuantised(uint64_t bytes, Call* call) {
+  call->quantised.reset(new (std::nothrow) uint8_t[bytes]);
+  if (call->quantised) return {};
+  return {ErrorCode::kNoResource, fmt::format("there is no memory for {} bytes of whole numbers", bytes)};
+}
+
+}  // namespace
+
+Error Comm::CheckQuantisedLength(const ControlHeader& header) const {
+  const uint64_t most = calls_.MostQuantised(header.collective) / ElementBytes(header.type) / header.parts;
+  if (SlicesOf(header.count, std::max<uint64_t>(1, most)) <= kMaxSlices) return {};
+  return {ErrorCode::kInvalidArgument,
+          fmt::format("count {}: a call of floating-point numbers as whole numbers is made in at most {} "
+                      "invocations, of {} elements each here",
+                      CalledElements(header), kMaxSlices, most * (IsInBlocks(header) ? kBlockElements : 1))};
+}
+
 Error Comm::PrepareQuantised(Call* call, std::string* refusal) const {
+  const ControlHeader& header = call->header;
+  if (IsScaled(header)) return PrepareScaled(call, refusal);
+  if (!calls_.GoesByHosts(header)) {
+    if (Error e = CheckQuantisedLength(header); !e.ok()) return e;
+  }
+  if (!calls_.GoesByHosts(header) && !calls_.Asks(header)) return {};
+  return AllocateQuantised(CallBytes(header), call);
+}
+
+Error Comm::PrepareScaled(Call* call, std::string* refusal) const {
   const ControlHeader& header = call->header;
   const auto rank = static_cast<uint32_t>(options_.rank);
   const uint64_t bytes = SendBytes(header, rank);
@@ -29,20 +58,8 @@ Error Comm::PrepareQuantised(Call* call, std::string* refusal) const {
     return {};
   }
   if (alone_) return {};
-  if (!calls_.GoesByHosts(header)) {
-    const uint64_t most = calls_.MostQuantised(header.collective) / ElementBytes(header.type) / header.parts;
-    if (SlicesOf(header.count, std::max<uint64_t>(1, most)) <= kMaxSlices) return {};
-    return {
-        ErrorCode::kInvalidArgument,
-        fmt::format(
-            "count {}: a call of float32 as whole numbers is made in at most {} invocations, of {} elements "
-            "each here",
-            header.count, kMaxSlices, most)};
-  }
-  call->quantised.reset(new (std::nothrow) uint8_t[bytes]);
-  if (!call->quantised) {
-    return {ErrorCode::kNoResource, fmt::format("there is no memory for {} bytes of whole numbers", bytes)};
-  }
+  if (!calls_.GoesByHosts(header)) return CheckQuantisedLength(header);
+  if (Error e = AllocateQuantised(bytes, call); !e.ok()) return e;
   call->saturated_inputs = Quantise(abilities_.scale, {call->quantised.get(), bytes}, call->send);
   // What is received may take the place of what is sent, as in a call in place.
   const bool scatters = header.collective == Collective::kReduceScatter;
@@ -53,8 +70,7 @@ Error Comm::PrepareQuantised(Call* call, std::string* refusal) const {
   return {};
 }
 
-void Comm::FinishQuantised(Call* call) {
-  const std::unique_ptr<uint8_t[]> quantised = std::move(call->quantised);
+void Comm::FinishScaled(Call* call) {
   const uint64_t bytes = RecvBytes(call->header, static_cast<uint32_t>(options_.rank));
   if (!call->error.ok() || bytes == 0) return;
   const double divisor = DivisorOf(call->header, abilities_.scale, static_cast<uint32_t>(options_.size));
@@ -77,7 +93,7 @@ Error Comm::Hold(std::shared_ptr<Call> call, const std::string& refusal, bool wa
   return {};
 }
 
-void Comm::RunAloneQuantised(const Call& call) {
+void Comm::RunAloneScaled(const Call& call) {
   const uint64_t bytes = CallBytes(call.header);
   const uint64_t inputs = Quantise(abilities_.scale, {call.recv, bytes}, call.send);
   const uint64_t results =
@@ -91,9 +107,14 @@ void Comm::RunAloneQuantised(const Call& call) {
 Quantisation Comm::Quantised() {
   if (InChild()) return {};
   const std::lock_guard lock(mutex_);
-  return {.scale = abilities_.scale,
-          .saturated_inputs = calls_.saturation().inputs + saturation_.inputs,
-          .saturated_results = calls_.saturation().results + saturation_.results};
+  const bool switched = path_.path == PathChoice::kNetwork && !abilities_.asks;
+  return {
+      .scale = abilities_.scale,
+      .saturated_inputs = calls_.saturation().inputs + saturation_.inputs,
+      .saturated_results = calls_.saturation().results + saturation_.results,
+      .int8 = abilities_.blocks,
+      .plain_bytes = abilities_.plain_bytes,
+      .levels = std::max(alone_ || switched ? 0 : options_.size - 1, static_cast<int>(abilities_.levels))};
 }
 
 void Comm::TellOfSaturation() {

@@ -14,6 +14,7 @@
 #include "base/address.h"
 #include "protocol/abilities.h"
 #include "protocol/modes.h"
+#include "protocol/quantise_word.h"
 
 namespace epic::internal {
 namespace {
@@ -80,13 +81,17 @@ void ReadSeconds(const char* name, Environment* environment, std::chrono::millis
   if (value->count() == 0) environment->Seconds(name, value);
 }
 
-// Any number: what is no scale is told as one that the program has said.
-Error ReadScale(const char* name, Environment* environment, float* value) {
-  constexpr float kLeast = -std::numeric_limits<float>::infinity();
-  if (*value == 0) environment->Number(name, kLeast, "is not a number", value);
-  if (Error e = WrongOf(*environment); !e.ok() || *value == 0 || IsScale(*value)) return e;
-  return Invalid(fmt::format("quantise ({}): {} is not a number from {} to {}", name, *value, kLeastScale,
-                             kLargestScale));
+Error ReadQuantiseOf(const char* name, const Environment& environment, Options* options) {
+  const char* const text = environment.Get(name);
+  if (options->quantise == 0 && !options->quantise_int8 && text != nullptr && std::string_view(text) != "0") {
+    const std::string wrong = ReadQuantise(text, &options->quantise, &options->quantise_int8);
+    if (!wrong.empty()) return Invalid(fmt::format("quantise ({}): {}", name, wrong));
+  }
+  if (options->quantise == 0) return {};
+  if (options->quantise_int8) return Invalid("quantise: a scale and int8 are two ways, and a group has one");
+  if (IsScale(options->quantise)) return {};
+  return Invalid(fmt::format("quantise ({}): {} is not a number from {} to {}", name, options->quantise,
+                             kLeastScale, kLargestScale));
 }
 
 void ReadText(const char* name, const Environment& environment, std::string* value) {
@@ -156,7 +161,7 @@ Error ResolveOptions(const GetEnv& get_env, Options* options, const std::string&
     return Invalid("types (EPIC_TYPES): " + wrong);
   if (options->max_bytes == 0)
     environment.Number("EPIC_MAX_BYTES", 0, "is not a number from 0 on", &options->max_bytes);
-  if (Error e = ReadScale("EPIC_QUANTISE", &environment, &options->quantise); !e.ok()) return e;
+  if (Error e = ReadQuantiseOf("EPIC_QUANTISE", environment, options); !e.ok()) return e;
   if (options->timeout.count() == 0) options->timeout = std::chrono::minutes(30);
   if (options->manager_timeout.count() == 0) options->manager_timeout = kManagerTimeout;
   ReadRankAndSize(&environment, options);

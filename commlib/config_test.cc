@@ -188,9 +188,23 @@ TEST(ConfigTest, AScaleIsReadAndChecked) {
   }
   options = {.rank = 0, .size = 2, .manager = "m:1", .quantise = -3};
   EXPECT_EQ(ResolveOptions(From({}), &options).code(), ErrorCode::kInvalidArgument);
+  options = {.rank = 0, .size = 2, .manager = "m:1", .quantise = 2, .quantise_int8 = true};
+  EXPECT_THAT(ResolveOptions(From({}), &options).message(), testing::HasSubstr("a group has one"));
   options = {.rank = 0, .size = 2, .manager = "m:1", .environment = false};
   EXPECT_TRUE(ResolveOptions(From({{"EPIC_QUANTISE", "1e6"}}), &options).ok());
   EXPECT_EQ(options.quantise, 0);
+}
+
+TEST(ConfigTest, BlocksAreAskedForByTheirName) {
+  Options options{.rank = 0, .size = 2, .manager = "m:1"};
+  EXPECT_TRUE(ResolveOptions(From({{"EPIC_QUANTISE", "int8"}}), &options).ok());
+  EXPECT_TRUE(options.quantise_int8);
+  EXPECT_EQ(options.quantise, 0);
+  EXPECT_TRUE(ResolveOptions(From({{"EPIC_QUANTISE", "1e6"}}), &options).ok()) << "the program has said it";
+  EXPECT_EQ(options.quantise, 0);
+  options = {.rank = 0, .size = 2, .manager = "m:1", .quantise = 5};
+  EXPECT_TRUE(ResolveOptions(From({{"EPIC_QUANTISE", "int8"}}), &options).ok());
+  EXPECT_FALSE(options.quantise_int8);
 }
 
 TEST(ConfigTest, PathsAndAlgorithmsHaveNames) {

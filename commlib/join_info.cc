@@ -38,6 +38,7 @@ proto::ClientMessage ToProto(const JoinInfo& info) {
   join.set_max_bytes(info.max_bytes);
   if (!info.types.empty()) join.add_types(info.types);
   join.set_quantise(info.quantise);
+  join.set_quantise_int8(info.quantise_int8);
   join.set_tells_calls(true);
   join.set_datagram_qpn(info.datagram_qpn);
   join.set_datagram_reach(static_cast<proto::DatagramReach>(info.datagram_reach));

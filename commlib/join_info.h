@@ -33,6 +33,7 @@ struct JoinInfo {
   uint64_t max_bytes = 0;  // as in Options, like the types
   std::string types;
   float quantise = 0;
+  bool quantise_int8 = false;
   // Of a rank that asks for the algorithm multicast, or would take it, else 0: its queue pair for datagrams,
   // and whose datagrams its NIC gives it.
   uint32_t datagram_qpn = 0;

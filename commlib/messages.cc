@@ -97,16 +97,17 @@ std::string NameOrNumber(auto value) {
 std::string OpName(const ControlHeader& header) {
   if ((header.flags & kAverageFlag) != 0) return "avg";
   // What was called, not what became of it.
-  return IsQuantised(header) && header.op == ReduceOp::kSaturatingSum ? "sum" : NameOrNumber(header.op);
+  return IsScaled(header) && header.op == ReduceOp::kSaturatingSum ? "sum" : NameOrNumber(header.op);
 }
 
 // Beside another call's: FP32's are another operation on the way than INT32's.
 std::string OpInFull(const ControlHeader& header) {
-  return OpName(header) + (IsQuantised(header) ? " of float32" : "");
+  return OpName(header) + (IsScaled(header) ? " of float32" : "");
 }
 
 std::string TypeName(const ControlHeader& header) {
-  return IsQuantised(header) ? std::string(NameOf(DataType::kFloat32)) : NameOrNumber(header.type);
+  if (IsInBlocks(header)) return NameOrNumber(header.called) + " as blocks of int8";
+  return IsScaled(header) ? std::string(NameOf(DataType::kFloat32)) : NameOrNumber(header.type);
 }
 
 // Which field differs in the flags: MIN and MAX have no average, and so are of FP32 or INT32 there
@@ -127,7 +128,7 @@ std::string Value(const ControlHeader& header, ControlField field) {
     case ControlField::kRoot:
       return std::to_string(header.root);
     case ControlField::kCount:
-      return std::to_string(header.count);
+      return std::to_string(CalledElements(header));
     case ControlField::kParts:
       return std::to_string(header.parts);
     case ControlField::kInvocation:

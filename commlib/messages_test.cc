@@ -95,6 +95,31 @@ TEST(MessagesTest, ALaterTypeOrOperationHasItsNumber) {
   EXPECT_EQ(RefusalError(reply, here).message(), "rank 1 called with another op (here sum, group number 41)");
 }
 
+TEST(MessagesTest, CallsInBlocksAreToldAsTheyWereMade) {
+  const ControlHeader plain{
+      .collective = Collective::kAllReduce, .op = ReduceOp::kSum, .type = DataType::kFloat16, .count = 100};
+  const ControlHeader here = InBlocks(plain);
+  const auto told = [&here](ControlHeader other) {
+    other.status = ControlStatus::kMismatch;
+    other.field = FirstDifference(here, other);
+    other.culprit = 1;
+    return RefusalError(other, here).message();
+  };
+  EXPECT_EQ(told(plain), "rank 1 called with another type (here float16 as blocks of int8, group float16)");
+  ControlHeader other = plain;
+  other.count = 110;
+  EXPECT_EQ(told(InBlocks(other)), "rank 1 called with another count (here 100, group 110)");
+  other.type = DataType::kBFloat16;
+  EXPECT_EQ(
+      told(InBlocks(other)),
+      "rank 1 called with another type (here float16 as blocks of int8, group bfloat16 as blocks of int8)");
+  ControlHeader refused = here;
+  refused.status = ControlStatus::kUnsupported;
+  refused.field = ControlField::kType;
+  EXPECT_EQ(RefusalError(refused, here).message(),
+            "a switch cannot do this AllReduce of float16 as blocks of int8");
+}
+
 // What was called is told, not what it has become on its way.
 TEST(MessagesTest, QuantisedCallsAreToldAsTheyWereMade) {
   const ControlHeader here{.collective = Collective::kAllReduce,

@@ -21,7 +21,7 @@ const char* PathName(PathChoice path) {
 // The numbers are the protocol's (arguments.cc), and its names are literals, which end with a zero.
 const char* DatatypeName(Datatype type) {
   const auto row = static_cast<size_t>(type) - 1;
-  return row < kDataTypes.size() ? kDataTypes[row].name.data() : "unknown";
+  return row < kCallerTypes.size() ? kCallerTypes[row].name.data() : "unknown";
 }
 
 const char* RedOpName(RedOp op) {

@@ -57,6 +57,7 @@ Options ByHosts(Options options) {
   options.max_bytes = 0;
   options.types.clear();
   options.quantise = 0;
+  options.quantise_int8 = false;
   return options;
 }
 
@@ -145,7 +146,8 @@ Error Parallel::Check(const void* send, void* recv, size_t count, Datatype type,
                               .type = type,
                               .op = op};
   ControlHeader header;
-  if (Error e = CheckArguments(call, rank(), size(), ring_.impl()->abilities(), &header); !e.ok()) return e;
+  const GroupAbilities& abilities = ring_.impl()->abilities();
+  if (Error e = CheckArguments(call, rank(), size(), abilities, false, &header); !e.ok()) return e;
   if (Has(doable_, type, op)) return {};
   return {ErrorCode::kUnsupported,
           fmt::format("operation {} of type {} is not in the switches of another ring", RedOpName(op),

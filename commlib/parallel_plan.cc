@@ -35,7 +35,7 @@ std::string_view TextOf(const std::array<char, n>& text) {
 std::string Ranks(size_t count) { return fmt::format("{} rank{}", count, count == 1 ? "" : "s"); }
 
 size_t BitOf(int type, int op) { return static_cast<size_t>(type) * kOpsOfType + static_cast<size_t>(op); }
-static_assert((kDataTypes.size() + 1) * kOpsOfType <= 64 * std::tuple_size_v<Doable>);
+static_assert((kCallerTypes.size() + 1) * kOpsOfType <= 64 * std::tuple_size_v<Doable>);
 static_assert(static_cast<size_t>(RedOp::kLogicalOr) < kOpsOfType);
 
 }  // namespace
@@ -117,7 +117,7 @@ Error OfGroup(const std::string& group, const Error& error) {
 
 Doable DoableBy(const Communicator& comm) {
   Doable doable{};
-  for (const TypeInfo& type : kDataTypes) {
+  for (const TypeInfo& type : kCallerTypes) {
     for (int op = 1; op < static_cast<int>(kOpsOfType); ++op) {
       const auto t = static_cast<Datatype>(type.type);
       const PathTaken path = comm.PathOf(t, static_cast<RedOp>(op));

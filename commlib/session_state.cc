@@ -79,6 +79,9 @@ Error CheckJoined(const proto::Joined& joined, uint32_t world_size) {
             fmt::format("the manager's answer to the join has quantise {}, which is not from {} to {}",
                         joined.quantise(), kLeastScale, kLargestScale)};
   }
+  if (joined.quantise() != 0 && joined.quantise_int8()) {
+    return {ErrorCode::kUnsupported, "the manager's answer to the join has both a scale and int8 (quantise)"};
+  }
   if (Error e = CheckFields("the manager's answer to the join", fields); !e.ok()) return e;
   return joined.has_multicast() ? CheckMulticast(joined.multicast(), world_size) : Error{};
 }
@@ -96,6 +99,8 @@ bool GoesByHosts(const proto::Joined& joined) { return joined.path() == proto::P
 GroupAbilities AbilitiesOf(const proto::Joined& joined) {
   GroupAbilities out;
   out.scale = joined.quantise();
+  out.blocks = joined.quantise_int8();
+  out.levels = joined.levels();
   if (GoesByHosts(joined)) return out;
   out.hosts_reach = joined.hosts_reach();
   out.why_not_hosts = joined.path_reason();

@@ -160,6 +160,23 @@ TEST(SessionStateTest, AGroupsScaleIsToldOnEitherPath) {
   }
 }
 
+TEST(SessionStateTest, BlocksAreToldOnEitherPath) {
+  for (const auto path : {proto::PATH_NETWORK, proto::PATH_HOSTS}) {
+    proto::ServerMessage message;
+    message.mutable_joined()->set_path(path);
+    message.mutable_joined()->set_quantise_int8(true);
+    message.mutable_joined()->set_levels(2);
+    SessionState state;
+    EXPECT_FALSE(state.OnMessage(message));
+    EXPECT_TRUE(state.joined()->abilities.blocks);
+    EXPECT_EQ(state.joined()->abilities.levels, 2u);
+    message.mutable_joined()->set_quantise(1);
+    SessionState other;
+    EXPECT_TRUE(other.OnMessage(message));
+    EXPECT_THAT(other.failure()->message(), testing::HasSubstr("both a scale and int8"));
+  }
+}
+
 // Of two ranks.
 proto::ServerMessage JoinedWithMulticast() {
   proto::ServerMessage message;

@@ -17,7 +17,7 @@
 #include "incmanager/cli/serve.h"
 #include "incmanager/cli/store.h"
 #include "protocol/modes.h"
-#include "protocol/types.h"
+#include "protocol/quantise_word.h"
 
 namespace epic::manager {
 namespace {
@@ -350,10 +350,18 @@ class Commands {
              "them its slots take less memory")
         .Delimiter(',');
     command
-        .Add("--quantise", &create_.quantise,
-             "FP32 is summed as whole numbers, over switches that have integers alone: each element times "
-             "this, rounded, as INT32 that stays at its limits, and divided again")
-        .From(kLeastScale, kLargestScale, "a scale");
+        .AddTaken(
+            "--quantise",
+            [this](const std::vector<std::string>& values) {
+              return ReadQuantise(values.back(), &create_.quantise, &create_.quantise_int8);
+            },
+            "int8: sums of FP32, FP16 and BF16 travel as blocks of INT8 with a scale each, which is a fourth "
+            "of "
+            "FP32's bytes, and are rounded. A number: FP32 is summed as whole numbers, over switches that "
+            "have "
+            "integers alone: each element times this, rounded, as INT32 that stays at its limits, and "
+            "divided again")
+        .OneValueEach();
     command.Add("--operations", &create_.operations, "the same of operations, as product,bxor")
         .Delimiter(',');
   }

@@ -78,12 +78,12 @@ Abilities Abilities::With(const Abilities& other) const {
   return both;
 }
 
-Abilities Abilities::Narrow() const {
-  Abilities narrow = *this;
+Abilities Abilities::Within(uint32_t factor) const {
+  Abilities within = *this;
   for (const TypeInfo& row : kDataTypes) {
-    if (IsWidened(row.type)) narrow.types_ &= ~BitOf(row.type);
+    if (AccumulatorFactor(row.type) > factor) within.types_ &= ~BitOf(row.type);
   }
-  return narrow;
+  return within;
 }
 
 Abilities Abilities::Lacking(const Abilities& other) const {

@@ -36,8 +36,8 @@ class Abilities {
   Abilities With(const Abilities& other) const;
   // What `other` has and this has not.
   Abilities Lacking(const Abilities& other) const;
-  // Without the types that are combined in more bytes than they have on the wire (IsWidened).
-  Abilities Narrow() const;
+  // Without the types that are combined in more than `factor` times the bytes that they have on the wire.
+  Abilities Within(uint32_t factor) const;
   bool empty() const { return types_ == 0 && ops_ == 0; }
   // How many types and operations these are together.
   uint32_t Count() const { return static_cast<uint32_t>(std::popcount(types_) + std::popcount(ops_)); }

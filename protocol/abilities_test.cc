@@ -28,10 +28,20 @@ TEST(AbilitiesTest, TheFirst) {
             "types float32, int32, float16, bfloat16 and byte, operations sum, min and max");
   EXPECT_EQ(Abilities::All().With(Abilities::First()), Abilities::First());
   EXPECT_TRUE(Abilities::All().Lacking(Abilities::First()).empty());
-  EXPECT_EQ(
-      NamesOf(Abilities::First().Lacking(Abilities::All())),
-      "types float64, int64, uint64, uint32, int8, uint8, int16 and uint16, operations product, band, bor, "
-      "bxor, land, lor and saturating_sum");
+  EXPECT_EQ(NamesOf(Abilities::First().Lacking(Abilities::All())),
+            "types float64, int64, uint64, uint32, int8, uint8, int16, uint16 and block8, operations "
+            "product, band, "
+            "bor, bxor, land, lor and saturating_sum");
+}
+
+TEST(AbilitiesTest, WithinARoomAreTypesThatTakeNoMore) {
+  for (const uint32_t factor : {1u, 2u, 4u}) {
+    for (const TypeInfo& row : kDataTypes)
+      EXPECT_EQ(Abilities::All().Within(factor).Has(row.type), AccumulatorFactor(row.type) <= factor)
+          << row.name;
+  }
+  EXPECT_EQ(Abilities::All().Within(4), Abilities::All());
+  EXPECT_EQ(Abilities::First().Within(2), Abilities::First());
 }
 
 TEST(AbilitiesTest, ACallNeedsItsTypeAndIfItReducesItsOperation) {

@@ -14,7 +14,7 @@ namespace epic {
 struct ContextShape {
   Mode mode = Mode::kUnspecified;
   bool reproducible = false;
-  bool narrow = false;
+  uint32_t accumulator_mtus = 2;
   uint32_t path_mtu = 0;         // bytes
   uint32_t message_packets = 0;  // M
   uint32_t window_messages = 0;  // W
@@ -33,13 +33,10 @@ constexpr size_t RoundUpToArena(size_t bytes) {
 // Of a slot, without its payload.
 inline constexpr size_t kSlotBytes = 24;
 
-// For the sum of a packet while it is built, in path MTUs: 16-bit elements are summed in 32 bits.
-constexpr size_t AccumulatorMtus(const ContextShape& shape) { return shape.narrow ? 1 : 2; }
-
 // The payload of a slot on its way up: the sum, and in a reproducible group a contribution per child.
 constexpr size_t SlotPayloadBytes(const ContextShape& shape) {
   const size_t contributions = shape.reproducible ? shape.children : 0;
-  return (AccumulatorMtus(shape) + contributions) * shape.path_mtu;
+  return (shape.accumulator_mtus + contributions) * shape.path_mtu;
 }
 
 // The slots of a pipe: behind them are their payloads.
@@ -64,7 +61,7 @@ constexpr size_t ReceivedRingBytes(const ContextShape& shape) {
 // the ring may be as much.
 constexpr size_t SumsRingBytes(const ContextShape& shape) {
   const size_t message = RoundUpToArena(size_t{shape.message_packets} * shape.path_mtu);
-  return (size_t{shape.window_messages} + 2 * AccumulatorMtus(shape)) * message;
+  return (size_t{shape.window_messages} + size_t{2} * shape.accumulator_mtus) * message;
 }
 
 // All rings of a context that ends connections.

@@ -21,17 +21,22 @@ TEST(ContextMemory, PipesHaveSlotsAndPayloads) {
   EXPECT_EQ(PipeBytes(2, 100), 64u + 256u);
   ContextShape shape = Shape();
   EXPECT_EQ(UpPipeBytes(shape), 128u * 24 + 128 * 2048);
-  shape.narrow = true;
+  shape.accumulator_mtus = 1;
   EXPECT_EQ(UpPipeBytes(shape), 128u * 24 + 128 * 1024);
   shape.reproducible = true;
   EXPECT_EQ(UpPipeBytes(shape), 128u * 24 + 128 * 5120);
+  shape.accumulator_mtus = 4;
+  EXPECT_EQ(UpPipeBytes(shape), 128u * 24 + 128 * 8192);
 }
 
 TEST(ContextMemory, RingsHaveRoomForWhatIsUnderWay) {
   ContextShape shape = Shape();
   EXPECT_EQ(RingsBytes(shape), 5u * 10 * 8192 + 12 * 8192);
-  shape.narrow = true;
+  shape.accumulator_mtus = 1;
   EXPECT_EQ(RingsBytes(shape), 5u * 10 * 8192 + 10 * 8192);
+  shape.accumulator_mtus = 4;
+  EXPECT_EQ(RingsBytes(shape), 5u * 10 * 8192 + 16 * 8192);
+  shape.accumulator_mtus = 1;
   shape.has_parent = false;
   EXPECT_EQ(RingsBytes(shape), 4u * 10 * 8192 + 10 * 8192);
 }

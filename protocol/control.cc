@@ -12,7 +12,7 @@ constexpr uint8_t kVersion = 1;
 // Offsets in the header; what lies between and behind is zero.
 constexpr size_t kMagicAt = 0, kVersionAt = 4, kCollectiveAt = 5, kOpAt = 6, kTypeAt = 7, kInvocationAt = 8,
                  kCountAt = 16, kRootAt = 24, kPartsAt = 28, kFlagsAt = 32, kStatusAt = 36, kFieldAt = 37,
-                 kCulpritAt = 40, kTurnAt = 44, kWindowAt = 48, kUnusedAt = 52;
+                 kCulpritAt = 40, kTurnAt = 44, kWindowAt = 48, kCalledAt = 52, kLastAt = 53, kUnusedAt = 54;
 
 template <typename T>
 void Put(std::span<uint8_t> out, size_t at, T value) {
@@ -53,6 +53,8 @@ void Encode(const ControlHeader& header, std::span<uint8_t, kControlBytes> out) 
   // What refuses is read by earlier versions too, which want zeros there.
   if (header.status == ControlStatus::kOk) Put(out, kTurnAt, header.turn);
   if (IsRequest(header) && !IsFatal(header.status)) Put(out, kWindowAt, header.window);
+  Put(out, kCalledAt, static_cast<uint8_t>(header.called));
+  Put(out, kLastAt, header.last);
 }
 
 std::optional<ControlHeader> DecodeControl(std::span<const uint8_t> bytes) {
@@ -74,13 +76,18 @@ std::optional<ControlHeader> DecodeControl(std::span<const uint8_t> bytes) {
   h.culprit = Get<uint32_t>(bytes, kCulpritAt);
   h.turn = Get<uint32_t>(bytes, kTurnAt);
   h.window = Get<uint32_t>(bytes, kWindowAt);
+  h.called = static_cast<DataType>(bytes[kCalledAt]);
+  h.last = bytes[kLastAt];
   const bool rest_is_zero =
       bytes[kFieldAt + 1] == 0 && bytes[kFieldAt + 2] == 0 &&
       std::all_of(bytes.begin() + kUnusedAt, bytes.end(), [](uint8_t b) { return b == 0; });
   const bool has_stray_turn = h.turn != 0 && h.status != ControlStatus::kOk;
   const bool asks = IsRequest(h) && !IsFatal(h.status);
   const bool is_busy = h.status == ControlStatus::kBusy;
-  if (!Known(h) || !rest_is_zero || has_stray_turn || (h.window != 0) != asks || (is_busy && !asks))
+  const bool may_say_called = h.type == DataType::kBlock8 || IsLater(h.type);
+  const bool says_called = h.called != DataType::kNone || h.last != 0;
+  if (!Known(h) || !rest_is_zero || has_stray_turn || (says_called && !may_say_called) ||
+      (h.window != 0) != asks || (is_busy && !asks))
     return std::nullopt;
   const uint64_t most = h.type == DataType::kNone ? 0 : kMaxBytes / LeastElementBytes(h.type);
   if (h.count > most) return std::nullopt;
@@ -108,12 +115,12 @@ ControlField FirstDifference(const ControlHeader& a, const ControlHeader& b) {
   // Of a call by the network there is no algorithm; by type, operation or count the other one goes another
   // way.
   if (IsByHosts(a) == IsByHosts(b) && !same_algorithm && !by_size) return ControlField::kAlgorithm;
-  if (a.type != b.type) return ControlField::kType;
+  if (a.type != b.type || a.called != b.called) return ControlField::kType;
   if (a.op != b.op) return ControlField::kOp;
   if ((flags & ~kFollow) != 0) return ControlField::kFlags;
   if (a.root != b.root) return ControlField::kRoot;
   if (a.parts != b.parts) return ControlField::kParts;
-  if (a.count != b.count || (flags & kSlicesLeft) != 0) return ControlField::kCount;
+  if (a.count != b.count || a.last != b.last || (flags & kSlicesLeft) != 0) return ControlField::kCount;
   if (IsByHosts(a) == IsByHosts(b) && !same_algorithm) return ControlField::kAlgorithm;
   constexpr uint32_t kWays = kInlinedFlag | kByHostsFlag | kRequestFlag | kGrantedFlag;
   const bool same_way = (flags & kWays) == 0 && a.turn == b.turn;

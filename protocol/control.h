@@ -75,6 +75,10 @@ struct ControlHeader {
   // Of a request that is not refused: the send window that there is room for, in messages. A rank says W,
   // each switch takes the least of what it hears and has.
   uint32_t window = 0;
+  // Of a call in blocks (number_blocks.h): the type of the callers' data, and how many of their elements the
+  // last block of each part holds, in all slices of the call alike. Of all others kNone and 0.
+  DataType called = DataType::kNone;
+  uint8_t last = 0;
   // Meaningful on the way down; kOk on the way up unless a switch below has found a mismatch.
   ControlStatus status = ControlStatus::kOk;
   ControlField field = ControlField::kNone;
@@ -113,8 +117,9 @@ void Encode(const ControlHeader& header, std::span<uint8_t, kControlBytes> out);
 
 // Empty when the bytes are not a control header of this version: wrong length, magic or version, an unknown
 // collective or status, unused bytes that are not zero, a turn of one that refuses, a window or the status
-// busy of what is no request, or more than kMaxBytes of data. Types and operations may be later ones (IsLater
-// in types.h): of a call by the hosts switches need not know them, and who cannot do a call has to say so.
+// busy of what is no request, what the callers' data are of a type that is neither blocks nor a later one, or
+// more than kMaxBytes of data. Types and operations may be later ones (IsLater in types.h): of a call by the
+// hosts switches need not know them, and who cannot do a call has to say so.
 std::optional<ControlHeader> DecodeControl(std::span<const uint8_t> bytes);
 
 // The header that a control message begins with, whatever follows it; empty as above, or if it is shorter.

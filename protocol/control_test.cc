@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "protocol/number_blocks.h"
+
 namespace epic {
 namespace {
 
@@ -40,10 +42,63 @@ TEST(ControlTest, OnlyACallHasATurn) {
   EXPECT_EQ(bytes[44], 9);
 }
 
+TEST(ControlTest, OnlyACallInBlocksSaysWhatItsCallersHave) {
+  ControlHeader h = InBlocks({.collective = Collective::kAllReduce,
+                              .op = ReduceOp::kSum,
+                              .type = DataType::kFloat16,
+                              .count = 2 * kBlockElements + 5});
+  EXPECT_EQ(h.type, DataType::kBlock8);
+  EXPECT_EQ(h.count, 3u);
+  std::array<uint8_t, kControlBytes> bytes;
+  Encode(h, bytes);
+  EXPECT_EQ(bytes[52], 3);
+  EXPECT_EQ(bytes[53], 5);
+  EXPECT_EQ(DecodeControl(bytes), h);
+  for (const DataType type : {DataType::kFloat32, DataType::kNone}) {
+    auto other = bytes;
+    other[7] = static_cast<uint8_t>(type);
+    EXPECT_EQ(DecodeControl(other), std::nullopt) << NameOf(type);
+  }
+  auto later = bytes;
+  later[7] = 40;
+  EXPECT_TRUE(DecodeControl(later).has_value()) << "what it means there is not known here";
+  // Ranks that merge what refuses compare it with others.
+  h.status = ControlStatus::kMismatch;
+  Encode(h, bytes);
+  EXPECT_EQ(DecodeControl(bytes), h);
+}
+
+// Of FP16 beside BF16, of blocks beside what they are made of, and of lengths that need as many blocks.
+TEST(ControlTest, CallsInBlocksDifferInWhatWasCalled) {
+  ControlHeader call{
+      .collective = Collective::kAllReduce, .op = ReduceOp::kSum, .type = DataType::kFloat16, .count = 100};
+  const ControlHeader blocks = InBlocks(call);
+  EXPECT_EQ(FirstDifference(blocks, call), ControlField::kType);
+  call.count = 110;
+  EXPECT_EQ(InBlocks(call).count, blocks.count);
+  EXPECT_EQ(FirstDifference(blocks, InBlocks(call)), ControlField::kCount);
+  call.type = DataType::kBFloat16;
+  EXPECT_EQ(FirstDifference(blocks, InBlocks(call)), ControlField::kType)
+      << "what it is comes before how long";
+  call.count = 100;
+  EXPECT_EQ(FirstDifference(blocks, InBlocks(call)), ControlField::kType);
+}
+
+TEST(ControlTest, OfACallInBlocksTheLastSliceAloneEndsShort) {
+  ControlHeader call = InBlocks({.type = DataType::kFloat32, .count = 4 * kBlockElements + 1});
+  EXPECT_EQ(CalledElements(call), 4 * kBlockElements + 1);
+  EXPECT_EQ(CalledBytes(call), 4 * (4 * kBlockElements + 1));
+  call.flags = 1u << kSlicesLeftShift;
+  EXPECT_EQ(CalledElements(call), 5 * kBlockElements);
+  EXPECT_EQ(CalledBytes({.type = DataType::kInt64, .count = 3}), 24u);
+  for (const uint64_t whole : {uint64_t{kBlockElements}, uint64_t{2 * kBlockElements}})
+    EXPECT_EQ(CalledElements(InBlocks({.type = DataType::kFloat32, .count = whole})), whole);
+}
+
 TEST(ControlTest, RefusesEveryByteThatMustBeZeroOrKnown) {
   std::array<uint8_t, kControlBytes> good;
   Encode(Sample(), good);
-  for (const size_t at : {0, 1, 2, 3, 4, 5, 36, 37, 38, 39, 44, 48, 63}) {
+  for (const size_t at : {0, 1, 2, 3, 4, 5, 36, 37, 38, 39, 44, 48, 52, 53, 54, 63}) {
     auto bad = good;
     bad[at] = 0xff;
     EXPECT_EQ(DecodeControl(bad), std::nullopt) << "byte " << at;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/ceil_div.h"
+#include "protocol/number_blocks.h"
 
 namespace epic {
 namespace {
@@ -93,6 +94,13 @@ uint32_t DataPacketBytes(const DataLayout& layout, uint32_t path_mtu, int64_t at
 
 namespace {
 
+// What the callers of a call in blocks have is of a type that becomes blocks.
+ControlField WrongInBlocks(const ControlHeader& header) {
+  if (!IsInBlocks(header)) return ControlField::kNone;
+  if (!MayBeInBlocks(header.called)) return ControlField::kType;
+  return header.last >= 1 && header.last <= kBlockElements ? ControlField::kNone : ControlField::kCount;
+}
+
 // One that asks for memory in switches, or has been granted some: with data that go there.
 bool MayHaveMemory(const ControlHeader& header) {
   if (IsRequest(header) && (IsGranted(header) || (header.flags & kInlinedFlag) != 0 || header.turn != 0))
@@ -132,7 +140,7 @@ ControlField WrongField(const ControlHeader& header, uint32_t world_size) {
   if (Reduces(header.collective) == (header.op == ReduceOp::kNone)) return ControlField::kOp;
   if (IsLater(header.op) && !may_be_later) return ControlField::kOp;
   const uint64_t most = kMaxBytes / LeastElementBytes(header.type) / header.parts;
-  return header.count <= most ? ControlField::kNone : ControlField::kCount;
+  return header.count <= most ? WrongInBlocks(header) : ControlField::kCount;
 }
 
 ControlField WrongField(const ControlHeader& header, uint32_t world_size, uint64_t message_bytes) {

@@ -141,9 +141,9 @@ constexpr bool HasPartPerRank(Collective collective) {
 
 // kNone if a group of world_size ranks can have such an invocation; else the field that is wrong: a root that
 // is no rank, parts that are not 1 or world_size, a barrier with elements, an operation on a copy, a later
-// type or operation unless the data go between the hosts, more than kMaxBytes in all parts together, turns
-// (kFlags) of a call that is no AllGather with data of its own, a request or grant (kFlags) for a call
-// without data that could use it.
+// type or operation unless the data go between the hosts, blocks (kType, kCount) of what does not become
+// such, more than kMaxBytes in all parts together, turns (kFlags) of a call that is no AllGather with data of
+// its own, a request or grant (kFlags) for a call without data that could use it.
 ControlField WrongField(const ControlHeader& header, uint32_t world_size);
 
 // The same, and of one with kInlinedFlag kFlags if it cannot be inlined: without data, by the hosts besides,

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "protocol/number_blocks.h"
+
 namespace epic {
 namespace {
 
@@ -226,6 +228,14 @@ TEST(Flow, NamesTheWrongField) {
   EXPECT_EQ(WrongField(header, 4), ControlField::kNone);
   header.count += 1;
   EXPECT_EQ(WrongField(header, 4), ControlField::kCount);
+  header = InBlocks(Of(Collective::kAllReduce, 0, 1));
+  EXPECT_EQ(WrongField(header, 4), ControlField::kNone);
+  header.last = 0;
+  EXPECT_EQ(WrongField(header, 4), ControlField::kCount);
+  header.last = kBlockElements + 1;
+  EXPECT_EQ(WrongField(header, 4), ControlField::kCount);
+  header.called = DataType::kInt32;
+  EXPECT_EQ(WrongField(header, 4), ControlField::kType);
   EXPECT_EQ(WrongField({.collective = Collective::kBarrier}, 4), ControlField::kNone);
   EXPECT_EQ(WrongField({.collective = Collective::kAllReduce, .op = ReduceOp::kSum}, 4), ControlField::kType);
 }

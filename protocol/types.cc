@@ -16,6 +16,14 @@ constexpr bool EveryRowIsInItsPlace() {
 }
 static_assert(EveryRowIsInItsPlace(), "row n - 1 is number n, with a name of its own");
 
+static_assert(std::ranges::all_of(kDataTypes,
+                                  [](const TypeInfo& row) {
+                                    const bool is_callers =
+                                        static_cast<size_t>(row.type) <= kCallerTypes.size();
+                                    return is_callers == (row.kind != ElementKind::kBlocks);
+                                  }),
+              "programs call with the first rows");
+
 // A packet holds whole elements, and so does what is left of the first behind its header.
 constexpr bool EveryElementFits() {
   return std::ranges::all_of(kDataTypes, [](const TypeInfo& row) { return 64 % row.bytes == 0; });

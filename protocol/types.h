@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 namespace epic {
@@ -36,6 +37,7 @@ enum class DataType : uint8_t {
   kUint8 = 11,
   kInt16 = 12,
   kUint16 = 13,
+  kBlock8 = 14,  // a block of INT8 with a scale (protocol/number_blocks.h); no program names it
 };
 
 // The numbers are those of the wire; none is ever given to another.
@@ -54,7 +56,7 @@ enum class ReduceOp : uint8_t {
 };
 
 // What the elements of a type are. It decides which operations they have (docs/PROTOCOL.md, section 8).
-enum class ElementKind : uint8_t { kBytes, kFloat, kSigned, kUnsigned };
+enum class ElementKind : uint8_t { kBytes, kFloat, kSigned, kUnsigned, kBlocks };
 
 struct TypeInfo {
   DataType type = DataType::kNone;
@@ -78,7 +80,11 @@ inline constexpr std::array kDataTypes = {
     TypeInfo{DataType::kUint8, "uint8", 1, ElementKind::kUnsigned},
     TypeInfo{DataType::kInt16, "int16", 2, ElementKind::kSigned},
     TypeInfo{DataType::kUint16, "uint16", 2, ElementKind::kUnsigned},
+    TypeInfo{DataType::kBlock8, "block8", 64, ElementKind::kBlocks},
 };
+
+// Those that programs call with: the first rows. The others are what the library makes of them.
+inline constexpr std::span<const TypeInfo> kCallerTypes(kDataTypes.data(), 13);
 
 struct OpInfo {
   ReduceOp op = ReduceOp::kNone;
@@ -107,8 +113,14 @@ constexpr const TypeInfo* FindType(DataType type) {
   return row < kDataTypes.size() ? &kDataTypes[row] : nullptr;
 }
 
-// Is it combined in more bytes than it has on the wire? FP16 and BF16 are, in FP32.
-constexpr bool IsWidened(DataType type) { return type == DataType::kFloat16 || type == DataType::kBFloat16; }
+// How many times the bytes that it has on the wire an element takes while it is combined: FP16 and BF16 are
+// combined in FP32, and so is each number of a block, which has a byte there.
+inline constexpr uint32_t kMostAccumulatorFactor = 4;
+constexpr uint32_t AccumulatorFactor(DataType type) {
+  if (type == DataType::kFloat16 || type == DataType::kBFloat16) return 2;
+  return type == DataType::kBlock8 ? kMostAccumulatorFactor : 1;
+}
+constexpr bool IsAccumulatorFactor(uint32_t factor) { return factor == 1 || factor == 2 || factor == 4; }
 
 // Its row; null for kNone and what is no operation.
 constexpr const OpInfo* FindOp(ReduceOp op) {
@@ -154,13 +166,14 @@ constexpr uint32_t ElementBytes(DataType type) {
 constexpr uint32_t LeastElementBytes(DataType type) { return std::max(ElementBytes(type), 1u); }
 
 // Does the type have the operation? All integers have all but the saturating sum, which INT32 alone has; FP
-// types have all but these and the bitwise and the logical ones; bytes have none. False for kNone and unknown
-// values.
+// types have all but these and the bitwise and the logical ones; blocks have the sum alone, bytes none. False
+// for kNone and unknown values.
 constexpr bool CanReduce(ReduceOp op, DataType type) {
   const TypeInfo* const of = FindType(type);
   const OpInfo* const by = FindOp(op);
   if (of == nullptr || by == nullptr || of->kind == ElementKind::kBytes) return false;
   if (by->only != DataType::kNone && by->only != type) return false;
+  if (of->kind == ElementKind::kBlocks) return op == ReduceOp::kSum;
   return of->kind != ElementKind::kFloat || !by->integers_only;
 }
 

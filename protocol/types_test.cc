@@ -5,6 +5,8 @@
 #include <limits>
 #include <set>
 
+#include "protocol/quantise_word.h"
+
 namespace epic {
 namespace {
 
@@ -15,7 +17,7 @@ constexpr ReduceOp kNoOp{99};
 TEST(TypesTest, NumbersOnTheWireStay) {
   const std::vector<std::string_view> types = {"float32", "int32", "float16", "bfloat16", "byte",
                                                "float64", "int64", "uint64",  "uint32",   "int8",
-                                               "uint8",   "int16", "uint16"};
+                                               "uint8",   "int16", "uint16",  "block8"};
   ASSERT_GE(kDataTypes.size(), types.size());
   for (size_t i = 0; i < types.size(); ++i) EXPECT_EQ(NameOf(static_cast<DataType>(i + 1)), types[i]);
   const std::vector<std::string_view> ops = {"sum", "min",  "max",  "product", "band",
@@ -58,7 +60,7 @@ TEST(TypesTest, WhatIsNoneHasNoRow) {
 
 TEST(TypesTest, IntegersHaveAllOperationsAndFloatsNoBits) {
   for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct}) {
-    for (const TypeInfo& type : kDataTypes)
+    for (const TypeInfo& type : kCallerTypes)
       EXPECT_EQ(CanReduce(op, type.type), type.type != DataType::kByte) << NameOf(op) << " " << type.name;
   }
   for (const ReduceOp op : {ReduceOp::kBitAnd, ReduceOp::kBitOr, ReduceOp::kBitXor, ReduceOp::kLogicalAnd,
@@ -70,9 +72,44 @@ TEST(TypesTest, IntegersHaveAllOperationsAndFloatsNoBits) {
   }
 }
 
+TEST(TypesTest, BlocksHaveASumAndNothingElse) {
+  for (const OpInfo& op : kReduceOps)
+    EXPECT_EQ(CanReduce(op.op, DataType::kBlock8), op.op == ReduceOp::kSum) << op.name;
+}
+
+TEST(TypesTest, WhatIsCombinedInFloat32TakesItsBytes) {
+  for (const TypeInfo& type : kDataTypes) {
+    const bool half = type.type == DataType::kFloat16 || type.type == DataType::kBFloat16;
+    EXPECT_EQ(AccumulatorFactor(type.type), type.type == DataType::kBlock8 ? 4u
+                                            : half                         ? 2u
+                                                                           : 1u)
+        << type.name;
+    EXPECT_TRUE(IsAccumulatorFactor(AccumulatorFactor(type.type)));
+  }
+  for (const uint32_t none : {0u, 3u, 5u, 8u}) EXPECT_FALSE(IsAccumulatorFactor(none)) << none;
+}
+
 TEST(TypesTest, OneTypeHasASumThatSaturates) {
   for (const TypeInfo& type : kDataTypes)
     EXPECT_EQ(CanReduce(ReduceOp::kSaturatingSum, type.type), type.type == DataType::kInt32) << type.name;
+}
+
+TEST(TypesTest, AScaleOrBlocksAreReadByTheirWord) {
+  float scale = 0;
+  bool int8 = false;
+  EXPECT_EQ(ReadQuantise("1e6", &scale, &int8), "");
+  EXPECT_EQ(scale, 1e6f);
+  EXPECT_FALSE(int8);
+  scale = 0;
+  EXPECT_EQ(ReadQuantise("int8", &scale, &int8), "");
+  EXPECT_EQ(scale, 0);
+  EXPECT_TRUE(int8);
+  int8 = false;
+  for (const char* text : {"", "0", "-1", "nan", "inf", "1e30", "1e6x", "INT8", "int8 ", "int4"})
+    EXPECT_EQ(ReadQuantise(text, &scale, &int8),
+              std::string(text) + " is not a number from 1e-20 to 1e+20, nor int8");
+  EXPECT_EQ(scale, 0);
+  EXPECT_FALSE(int8);
 }
 
 TEST(TypesTest, ScalesHaveBounds) {

@@ -99,6 +99,11 @@ bool CallQueue::Start(Call call) {
   return true;
 }
 
+void CallQueue::SetQuantise(bool on) {
+  const std::lock_guard lock(mutex_);
+  comm_.SetQuantise(on);
+}
+
 bool CallQueue::SharesMemory(const std::vector<Span>& spans) const {
   for (const Outstanding& outstanding : calls_) {
     for (const Span& theirs : outstanding.call.spans) {

@@ -61,6 +61,9 @@ class CallQueue {
   // Which way calls go, as `ask` asks the communicator; nothing if this rank has left.
   PathTaken Path(const std::function<PathTaken(const Communicator&)>& ask);
 
+  // As Communicator's, of the calls that are started from now on.
+  void SetQuantise(bool on);
+
   // At the end of the program: leaves all groups of the process, waits for other ranks for 30 s at most, then
   // aborts. `reason`: not empty if the program ends by an error, which ends the groups at once.
   static void LeaveAll(const std::string& reason);

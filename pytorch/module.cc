@@ -19,6 +19,8 @@ PYBIND11_MODULE(_C, module) {
            py::arg("gloo"), py::arg("rank"), py::arg("size"), py::arg("timeout"))
       .def("_join", &ProcessGroupEpic::Join, py::arg("name"), py::call_guard<py::gil_scoped_release>())
       .def("_abort", &ProcessGroupEpic::Abort, py::arg("reason"), py::call_guard<py::gil_scoped_release>())
+      .def("quantise", &ProcessGroupEpic::SetQuantise, py::arg("on"),
+           py::call_guard<py::gil_scoped_release>())
       .def("path", &ProcessGroupEpic::Path, py::call_guard<py::gil_scoped_release>())
       .def("path_of", &ProcessGroupEpic::PathOf, py::arg("tensor"), py::arg("op"),
            py::call_guard<py::gil_scoped_release>())

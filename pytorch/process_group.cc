@@ -60,6 +60,11 @@ void ProcessGroupEpic::Abort(const std::string& reason) {
   if (queue_) queue_->Abort(reason);
 }
 
+void ProcessGroupEpic::SetQuantise(bool on) {
+  CheckProcess();
+  if (queue_) queue_->SetQuantise(on);
+}
+
 std::string ProcessGroupEpic::TextOfPath(const std::function<PathTaken(const Communicator&)>& ask) {
   CheckProcess();
   const PathTaken taken = queue_ ? queue_->Path(ask) : PathTaken();

@@ -37,6 +37,8 @@ class ProcessGroupEpic : public c10d::ProcessGroup {
   std::pair<std::string, bool> Join(const std::string& name);
   // The group is not to be used after all, or no more.
   void Abort(const std::string& reason);
+  // As CallQueue's.
+  void SetQuantise(bool on);
   // "through the switches", or "between the hosts" and why.
   std::string Path();
   // The same, or "by Gloo" and why, of a reduce_scatter whose output is like this, and of other calls of such

@@ -1,5 +1,6 @@
 // Floating-point numbers as blocks of INT8 that share a scale (SCIN paper, section 3.4.4): SIMD with run-time
-// dispatch, as the kernels of reduce.h. epic-accuracy uses them (accuracy.h); no group has them on the wire.
+// dispatch, as the kernels of reduce.h, which take them for those of the type block8 (docs/PROTOCOL.md,
+// section 8).
 //
 // A block has 64 bytes, so that packets hold whole ones: a scale s in BF16, then 62 whole numbers q in two's
 // complement. Element i is q[i] * s. Of numbers x the scale is that of the largest magnitude:
@@ -24,18 +25,13 @@
 #include <cstring>
 #include <span>
 
-#include "base/ceil_div.h"
+#include "protocol/number_blocks.h"
 #include "protocol/types.h"
 
 namespace epic {
 
-inline constexpr size_t kBlockBytes = 64;
-inline constexpr size_t kBlockElements = 62;
 // Of a block's accumulator: FP32 for each byte of the block. Those of the scale are not used.
 inline constexpr size_t kBlockAccumulatorBytes = 256;
-
-// How many blocks hold so many elements; the last one may be short.
-constexpr size_t BlocksOf(size_t elements) { return CeilDiv(elements, kBlockElements); }
 
 // acc = in, for the first contribution. in.size() is a multiple of kBlockBytes, and acc.size() as many times
 // kBlockAccumulatorBytes. The spans do not overlap.

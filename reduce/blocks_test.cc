@@ -291,6 +291,25 @@ TEST(BlocksTest, AProductIsRoundedBeforeTheSum) {
   ForEachTarget([&] { EXPECT_TRUE(std::isnan(BlockScale(SumOf({a, b}).data()))); });
 }
 
+// Of the type block8 they are what those of all types call.
+TEST(BlocksTest, AreCombinedAsAType) {
+  const std::vector<std::vector<uint8_t>> ranks = {
+      ReferenceBlocks(Floats(130, 1.5f)), ReferenceBlocks(Floats(130, -7)), ReferenceBlocks(Floats(130, 40))};
+  const size_t bytes = ranks[0].size();
+  const auto sum = ReduceOp::kSum;
+  const auto type = DataType::kBlock8;
+  ASSERT_EQ(AccumulatorBytes(sum, type, bytes), bytes / kBlockBytes * kBlockAccumulatorBytes);
+  std::vector<uint8_t> acc(AccumulatorBytes(sum, type, bytes)), out(bytes);
+  Load(sum, type, acc, ranks[0]);
+  Accumulate(sum, type, acc, ranks[1]);
+  Accumulate(sum, type, acc, ranks[2]);
+  Store(sum, type, acc, out);
+  EXPECT_EQ(out, ReferenceSum(ranks));
+  Combine(sum, type, out, ranks[0].data(), ranks[1].data());
+  EXPECT_EQ(out, ReferenceSum({ranks[0], ranks[1]}));
+  EXPECT_EQ(AccumulatorBytes(ReduceOp::kNone, type, bytes), bytes) << "a copy";
+}
+
 TEST(BlocksDeathTest, RefusesWhatDoesNotFit) {
   std::vector<uint8_t> acc(512), blocks(128), data(4 * 63);
   EXPECT_DEATH(LoadBlocks(acc, std::span(blocks).first(64)), "bytes / kBlockBytes");

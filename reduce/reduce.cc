@@ -12,6 +12,7 @@
 // After foreach_target.h:
 #include <hwy/highway.h>
 
+#include "reduce/blocks.h"
 #include "reduce/ops-inl.h"
 #include "reduce/wire-inl.h"
 
@@ -215,6 +216,7 @@ void DoAny(ReduceOp op, DataType type, Do act, size_t elements) {
     case DataType::kUint64:
       return DoIntegers<uint64_t>(op, act, elements);
     case DataType::kByte:
+    case DataType::kBlock8:
     case DataType::kNone:
       break;
   }
@@ -309,6 +311,7 @@ void ScaleAny(DataType type, uint8_t* data, uint32_t divisor, size_t elements) {
     case DataType::kUint64:
       return DivideEach<uint64_t>(divisor, data, elements);
     case DataType::kByte:
+    case DataType::kBlock8:
     case DataType::kNone:
       break;
   }
@@ -337,17 +340,23 @@ void CheckSizes(ReduceOp op, DataType type, size_t accumulator, size_t wire) {
              accumulator == AccumulatorBytes(op, type, wire));
 }
 
+// Those of 16 bits.
+constexpr bool IsHalf(DataType type) { return type == DataType::kFloat16 || type == DataType::kBFloat16; }
+
 constexpr bool IsLogical(ReduceOp op) { return op == ReduceOp::kLogicalAnd || op == ReduceOp::kLogicalOr; }
 
 }  // namespace
 
 size_t AccumulatorBytes(ReduceOp op, DataType type, size_t wire_bytes) {
-  return IsWidened(type) && CanReduce(op, type) ? 2 * wire_bytes : wire_bytes;
+  const size_t factor = AccumulatorFactor(type);
+  return factor > 1 && CanReduce(op, type) ? factor * wire_bytes : wire_bytes;
 }
 
 void Load(ReduceOp op, DataType type, std::span<uint8_t> acc, std::span<const uint8_t> in) {
   CheckSizes(op, type, acc.size(), in.size());
-  if (IsWidened(type)) {
+  if (type == DataType::kBlock8) {
+    LoadBlocks(acc, in);
+  } else if (IsHalf(type)) {
     HWY_DYNAMIC_DISPATCH(Load16)(type, acc.data(), in.data(), in.size() / 2);
   } else if (IsLogical(op)) {
     const size_t bytes = ElementBytes(type);
@@ -359,12 +368,15 @@ void Load(ReduceOp op, DataType type, std::span<uint8_t> acc, std::span<const ui
 
 void Accumulate(ReduceOp op, DataType type, std::span<uint8_t> acc, std::span<const uint8_t> in) {
   CheckSizes(op, type, acc.size(), in.size());
+  if (type == DataType::kBlock8) return AccumulateBlocks(acc, in);
   HWY_DYNAMIC_DISPATCH(AccumulateAny)(op, type, acc.data(), in.data(), in.size() / ElementBytes(type));
 }
 
 void Store(ReduceOp op, DataType type, std::span<const uint8_t> acc, std::span<uint8_t> out) {
   CheckSizes(op, type, acc.size(), out.size());
-  if (IsWidened(type)) {
+  if (type == DataType::kBlock8) {
+    StoreBlocks(acc, out);
+  } else if (IsHalf(type)) {
     HWY_DYNAMIC_DISPATCH(Store16)(type, acc.data(), out.data(), out.size() / 2);
   } else if (!out.empty() && out.data() != acc.data()) {
     std::memcpy(out.data(), acc.data(), out.size());
@@ -373,23 +385,13 @@ void Store(ReduceOp op, DataType type, std::span<const uint8_t> acc, std::span<u
 
 void Combine(ReduceOp op, DataType type, std::span<uint8_t> out, const uint8_t* a, const uint8_t* b) {
   EPIC_CHECK(CanReduce(op, type) && out.size() % ElementBytes(type) == 0);
+  if (type == DataType::kBlock8) return CombineBlocks(out, a, b);
   HWY_DYNAMIC_DISPATCH(CombineAny)(op, type, out.data(), a, b, out.size() / ElementBytes(type));
 }
 
-void Merge(std::span<uint8_t> acc, std::span<const uint8_t> in) {
-  EPIC_CHECK(acc.size() == in.size());
-  size_t at = 0;
-  for (uint64_t a, b; at + sizeof a <= in.size(); at += sizeof a) {
-    std::memcpy(&a, acc.data() + at, sizeof a);
-    std::memcpy(&b, in.data() + at, sizeof b);
-    a |= b;
-    std::memcpy(acc.data() + at, &a, sizeof a);
-  }
-  for (; at < in.size(); ++at) acc[at] |= in[at];
-}
-
 void ScaleToAverage(DataType type, std::span<uint8_t> data, uint32_t divisor) {
-  EPIC_CHECK(CanReduce(ReduceOp::kSum, type) && data.size() % ElementBytes(type) == 0);
+  EPIC_CHECK(CanReduce(ReduceOp::kSum, type) && type != DataType::kBlock8 &&
+             data.size() % ElementBytes(type) == 0);
   EPIC_CHECK(divisor >= 1 && divisor <= kMaxDivisor);
   HWY_DYNAMIC_DISPATCH(ScaleAny)(type, data.data(), divisor, data.size() / ElementBytes(type));
 }

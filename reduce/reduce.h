@@ -2,8 +2,9 @@
 // hosts divide sums into averages (docs/PROTOCOL.md, section 8).
 //
 // A reduction runs in an accumulator: Load the first contribution, Accumulate the others, Store the result in
-// wire form. FP16 and BF16 accumulate in FP32, so that a switch rounds once however many children it has; MIN
-// and MAX do the same, where it changes no value. All other types accumulate in their wire form.
+// wire form. FP16, BF16 and blocks (blocks.h) accumulate in FP32, so that a switch rounds once however many
+// children it has; MIN and MAX do the same, where it changes no value. All other types accumulate in their
+// wire form.
 //
 // All data are little-endian and need no alignment. Results are the same on every instruction set, except for
 // the payload and sign of a NaN. Which pairs of operation and type there are says CanReduce
@@ -18,8 +19,8 @@
 
 namespace epic {
 
-// Bytes of the accumulator of wire_bytes bytes of payload: twice as many for a reduction of FP16 or BF16,
-// else the same; copies (kNone) take what they take on the wire.
+// Bytes of the accumulator of wire_bytes bytes of payload: AccumulatorFactor times as many; copies (kNone)
+// take what they take on the wire.
 size_t AccumulatorBytes(ReduceOp op, DataType type, size_t wire_bytes);
 
 // acc = in, for the first contribution; of a logical operation 1 for what is not zero. acc.size() must be
@@ -46,9 +47,9 @@ void Combine(ReduceOp op, DataType type, std::span<uint8_t> out, const uint8_t* 
 // length and do not overlap.
 void Merge(std::span<uint8_t> acc, std::span<const uint8_t> in);
 
-// data[i] = data[i] / divisor, in wire form, for a type that CanReduce to a sum. FP: divided in FP32, FP64 in
-// FP64, and rounded to the type once; integers: truncated toward zero. The divisor is from 1 to 2^24, so that
-// FP32 holds it.
+// data[i] = data[i] / divisor, in wire form, for a type that CanReduce to a sum, but no blocks. FP: divided
+// in FP32, FP64 in FP64, and rounded to the type once; integers: truncated toward zero. The divisor is from 1
+// to 2^24, so that FP32 holds it.
 void ScaleToAverage(DataType type, std::span<uint8_t> data, uint32_t divisor);
 
 }  // namespace epic

@@ -88,7 +88,7 @@ void RegisterAll() {
           [](Operands& x) { benchmark::DoNotOptimize(Dequantise(1e6, x.acc, x.wire.data())); });
   Measure("FirstNotFinite", ReduceOp::kSum, DataType::kFloat32,
           [](Operands& x) { benchmark::DoNotOptimize(FirstNotFinite(x.wire)); });
-  for (const TypeInfo& row : kDataTypes) {
+  for (const TypeInfo& row : kCallerTypes) {
     const DataType t = row.type;
     if (!CanReduce(ReduceOp::kSum, t)) continue;
     const std::string suffix = "/" + std::string(row.name);

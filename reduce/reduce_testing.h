@@ -29,10 +29,10 @@ void ForEachTarget(Body body) {
   hwy::SetSupportedTargetsForTest(0);
 }
 
-// The types that have operations.
+// The types that have operations, but blocks (blocks_testing.h).
 inline std::vector<DataType> ReducedTypes() {
   std::vector<DataType> types;
-  for (const TypeInfo& row : kDataTypes) {
+  for (const TypeInfo& row : kCallerTypes) {
     if (row.kind != ElementKind::kBytes) types.push_back(row.type);
   }
   return types;

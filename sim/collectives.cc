@@ -7,7 +7,8 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "commlib/core/rank_core.h"
+#include "commlib/core/rank_calls.h"
+#include "protocol/number_blocks.h"
 
 namespace epic::sim {
 namespace {
@@ -78,19 +79,29 @@ void Fill(DataType type, std::span<uint8_t> out, const ValueOf& value) {
 
 }  // namespace
 
-CollectiveCall::CollectiveCall(const ControlHeader& header, int ranks, int number)
-    : header_(header), ranks_(ranks), number_(number), buffers_(ChooseBuffers()) {
+CollectiveCall::CollectiveCall(const ControlHeader& header, int ranks, int number, int levels)
+    : header_(header), ranks_(ranks), number_(number), levels_(levels), buffers_(ChooseBuffers()) {
+  const uint64_t part_bytes = CalledBytes(header), wire_bytes = header.count * ElementBytes(header.type);
+  const auto called = [=](uint64_t bytes) { return bytes == 0 ? 0 : bytes / wire_bytes * part_bytes; };
   for (int r = 0; r < ranks; ++r) {
     const auto rank = static_cast<uint32_t>(r);
-    send_.emplace_back(SendBytes(header, rank));
-    recv_.emplace_back(RecvBytes(header, rank), uint8_t{0xee});
-    const uint64_t part_bytes = header.count * ElementBytes(header.type);
+    send_.emplace_back(called(SendBytes(header, rank)));
+    recv_.emplace_back(called(RecvBytes(header, rank)), uint8_t{0xee});
     for (uint64_t at = 0; at < send_.back().size(); at += part_bytes) {
       const int64_t part = Reduces(header.collective) ? static_cast<int64_t>(at / part_bytes) : r;
-      Fill(header.type, BytesAt(*this, rank, SendPlace(rank)).subspan(at, part_bytes),
-           [&](size_t i) { return Value(r, part, i); });
+      const auto to = BytesAt(*this, rank, SendPlace(rank)).subspan(at, part_bytes);
+      if (IsInBlocks(header)) {
+        Blocks().Fill(r, part, to);
+      } else {
+        Fill(header.type, to, [&](size_t i) { return Value(r, part, i); });
+      }
     }
   }
+}
+
+BlockValues CollectiveCall::Blocks() const {
+  return {header_, ranks_,
+          [this](int rank, int64_t part, uint64_t element) { return Value(rank, part, element); }};
 }
 
 CollectiveCall::Buffers CollectiveCall::ChooseBuffers() const {
@@ -184,6 +195,10 @@ size_t CollectiveCall::Wrong(int rank) const {
   const auto r = static_cast<size_t>(rank);
   const std::span<const uint8_t> got = BytesAt(*this, r, RecvPlace(r));
   if (got.empty()) return 0;
+  if (IsInBlocks(header_)) {
+    const bool own = header_.collective == Collective::kReduceScatter;
+    return Blocks().CountWrong(own ? rank : 0, levels_, got);
+  }
   const uint32_t bytes = ElementBytes(header_.type);
   // All parts, or one: the only one, or in a ReduceScatter the rank's own.
   const bool own_part = header_.collective == Collective::kReduceScatter;
@@ -198,7 +213,7 @@ size_t CollectiveCall::Wrong(int rank) const {
 std::string CollectiveCall::Describe() const {
   return fmt::format("call {}: collective {}, {} of {}, root {}, {} elements per part", number_,
                      static_cast<int>(header_.collective), NameOf(header_.op), NameOf(header_.type),
-                     header_.root, header_.count);
+                     header_.root, CalledElements(header_));
 }
 
 ControlHeader RandomHeader(Choices& choices, int ranks, uint64_t max_count) {
@@ -219,7 +234,7 @@ ControlHeader RandomHeader(Choices& choices, int ranks, uint64_t max_count) {
 
 void ChooseType(Choices& choices, ControlHeader* header) {
   if (header->collective == Collective::kBarrier) return;
-  const auto type = [&] { return kDataTypes[choices.Below(kDataTypes.size())].type; };
+  const auto type = [&] { return kCallerTypes[choices.Below(kCallerTypes.size())].type; };
   header->type = type();
   if (!Reduces(header->collective)) return;
   while (!CanReduce(ReduceOp::kSum, header->type)) header->type = type();
@@ -229,6 +244,13 @@ void ChooseType(Choices& choices, ControlHeader* header) {
   // No draw, so that seeds stay what they were.
   if (header->type == DataType::kInt32 && header->op == ReduceOp::kSum && header->count % 2 == 1)
     header->op = ReduceOp::kSaturatingSum;
+}
+
+void PutInBlocks(ControlHeader* header) {
+  if (!Reduces(header->collective) || !MayBeInBlocks(header->type) || header->count == 0) return;
+  header->op = ReduceOp::kSum;
+  *header = InBlocks(*header);
+  header->flags |= kQuantisedFlag;
 }
 
 Nanos StartCalls(World& world, int group, int rank, std::span<CollectiveCall> calls, Nanos begin,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "protocol/flow.h"
+#include "sim/block_values.h"
 #include "sim/choices.h"
 #include "sim/path_rank.h"
 #include "sim/world.h"
@@ -20,8 +21,9 @@ namespace epic::sim {
 class CollectiveCall {
  public:
   // Contributions and where the data lie follow from header and number. Ranks are at most 64 with 32-bit
-  // types, 16 otherwise.
-  CollectiveCall(const ControlHeader& header, int ranks, int number);
+  // types, 16 otherwise. Of a call in blocks: how many levels of blocks a sum has on its way at most, behind
+  // the ranks' own.
+  CollectiveCall(const ControlHeader& header, int ranks, int number, int levels = 1);
 
   // Starts it on one rank of a group of the world.
   void Start(World& world, int rank, int group = 0);
@@ -50,6 +52,7 @@ class CollectiveCall {
     size_t at = 0;
     size_t bytes = 0;
   };
+  BlockValues Blocks() const;
   Buffers ChooseBuffers() const;
   bool InPlace(size_t rank) const;
   Place SendPlace(size_t rank) const;
@@ -67,6 +70,7 @@ class CollectiveCall {
   ControlHeader header_;
   int ranks_;
   int number_;
+  int levels_;
   Buffers buffers_;
   std::vector<std::vector<uint8_t>> send_;
   std::vector<std::vector<uint8_t>> recv_;
@@ -83,6 +87,9 @@ inline constexpr uint64_t kDrawnOps = 9;
 // Any type, and an operation of it, in place of those of a header. Of INT32's sums those of an odd number of
 // elements saturate.
 void ChooseType(Choices& choices, ControlHeader* header);
+
+// Where it reduces floating-point numbers, their sum instead, in blocks.
+void PutInBlocks(ControlHeader* header);
 
 // Of one group, in the order in which each of its ranks makes them.
 using Calls = std::vector<CollectiveCall>;

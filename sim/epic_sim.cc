@@ -172,7 +172,9 @@ int main(int argc, char** argv) {
       run.Add("--slices", &options.scenario.slices, "of long calls: whole; cut, into several invocations"),
       run.Add("--algorithm", &options.scenario.algorithm,
               "of each group's calls between the hosts: first (auto, doubling, ring); multicast; all, each "
-              "of the two for half of the groups")};
+              "of the two for half of the groups"),
+      run.Add("--numbers", &options.scenario.numbers,
+              "floating-point ones in reductions: plain; blocks, of INT8, which are summed")};
   run.Add("--jobs", &options.jobs, "processes for --seeds; default one for each processor")
       .From(1L, kMostJobs, "processes");
   seed.Excludes(seeds);

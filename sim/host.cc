@@ -11,6 +11,11 @@ namespace {
 // Of what the first call lets other ranks read; the next call's is one more, and so on.
 constexpr uint32_t kFirstReadKey = 0x1000;
 
+// Of so many bytes that travel, those where the caller has them.
+uint64_t CalledOf(const ControlHeader& header, uint64_t bytes) {
+  return IsInBlocks(header) ? bytes / (header.count * kBlockBytes) * CalledBytes(header) : bytes;
+}
+
 roce::QueuePair Connected(const HostConfig& config) {
   roce::Policy policy = roce::RxeLike();
   policy.retry_7_is_forever = !config.retries_end;
@@ -73,15 +78,17 @@ int Host::Start(const ControlHeader& header, std::span<const uint8_t> send, std:
   EPIC_CHECK(!stopped_ && alive());
   if (!IsRequest(header)) {
     const bool own_broadcast = header.collective == Collective::kBroadcast && rank_ == header.root;
-    EPIC_CHECK(send.size() == SendBytes(header, rank_));
-    EPIC_CHECK(recv.size() == RecvBytes(header, rank_) || (own_broadcast && recv.empty()));
+    EPIC_CHECK(send.size() == CalledOf(header, SendBytes(header, rank_)));
+    EPIC_CHECK(recv.size() == CalledOf(header, RecvBytes(header, rank_)) || (own_broadcast && recv.empty()));
     CopyOwnPart(header, rank_, send.data(), recv.data());
   }
-  const Way way = registered || !core_.Fits(header) ? Way::kDirect : Way::kBounce;
+  const bool direct = !IsQuantised(header) && (registered || !core_.Fits(header));
+  const Way way = direct ? Way::kDirect : Way::kBounce;
   const uint32_t rkey = core_.NeedsReads(header) ? kFirstReadKey + static_cast<uint32_t>(calls_.size()) : 0;
-  const CallNumber call = core_.Make(header, send.data(), recv.data(), way, rkey);
-  EPIC_CHECK(call == static_cast<CallNumber>(calls_.size()));
-  calls_.emplace_back();
+  Call& own = calls_.emplace_back();
+  if (IsInBlocks(header)) own.blocks.resize(CallBytes(header));
+  const CallNumber call = core_.Make(header, send.data(), recv.data(), way, rkey, own.blocks.data());
+  EPIC_CHECK(call + 1 == static_cast<CallNumber>(calls_.size()));
   ++unfinished_;
   WantPoll();
   return static_cast<int>(call);

@@ -64,11 +64,11 @@ class Host {
   void AddHosts(const HostPathConfig& config, PostToPeer post);
 
   // Start a call; the number returned counts calls from 0. Buffers stay the caller's and must outlive the
-  // call. Their lengths are SendBytes and RecvBytes of the header; they may be in place, as the library's.
-  // What of the receive buffer is this rank's own (AllGather, Broadcast at the root) is copied at once. A
-  // root may leave a Broadcast's `recv` empty. `registered`: the data travel in these buffers, also if they
-  // fit into the rank's own. With kByHostsFlag it goes between the hosts. A request that is no part of
-  // another call has no buffers, and ends with the outcome kOk or kBusy.
+  // call. Their lengths are SendBytes and RecvBytes of the header, in blocks CalledBytes of each part; they
+  // may be in place, as the library's. What of the receive buffer is this rank's own (AllGather, Broadcast at
+  // the root) is copied at once. A root may leave a Broadcast's `recv` empty. `registered`: the data travel
+  // in these buffers, also if they fit into the rank's own. With kByHostsFlag it goes between the hosts. A
+  // request that is no part of another call has no buffers, and ends with the outcome kOk or kBusy.
   int Start(const ControlHeader& header, std::span<const uint8_t> send, std::span<uint8_t> recv,
             bool registered = false);
   int AllReduce(DataType type, std::span<const uint8_t> send, std::span<uint8_t> recv);
@@ -137,6 +137,7 @@ class Host {
     ControlHeader reply;
     Nanos finished_at = 0;
     bool by_hosts = false;
+    std::vector<uint8_t> blocks;  // between the hosts, of a call in blocks
   };
 
   void Post(const GroupCalls::Request& request);

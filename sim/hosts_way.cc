@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "protocol/number_blocks.h"
 #include "protocol/types.h"
 #include "sim/collectives.h"
 
@@ -20,6 +21,8 @@ std::optional<HostsWay> ChooseWay(const Scenario& scenario, const WorldConfig& c
   hosts.path.staging_bytes = one_of({2048, 8192, 131072});
   hosts.path.inline_bytes = hosts.path.algorithm == Algorithm::kDoubling ? one_of({4096, kMaxInlineBytes})
                                                                          : one_of({128, 1024, 8192});
+  if (scenario.numbers == "blocks")
+    hosts.path.inline_bytes = std::max<uint64_t>(hosts.path.inline_bytes, kMaxHosts * kBlockBytes);
   hosts.tell_ns = static_cast<Nanos>(one_of({1, 10, 500})) * kMicrosecond;
   if (scenario.algorithm == "multicast" || (scenario.algorithm == "all" && choices.Below(2) == 0)) {
     hosts.path.algorithm = Algorithm::kMulticast;
@@ -33,8 +36,8 @@ std::optional<HostsWay> ChooseWay(const Scenario& scenario, const WorldConfig& c
   if (way == 1) return hosts;
   // The switches lack a type and an operation, of those that calls have.
   const bool all = scenario.types == "all";
-  const DataType type =
-      all ? kDataTypes[choices.Below(kDataTypes.size())].type : static_cast<DataType>(1 + choices.Below(5));
+  const DataType type = all ? kCallerTypes[choices.Below(kCallerTypes.size())].type
+                            : static_cast<DataType>(1 + choices.Below(5));
   const ReduceOp op =
       all ? kReduceOps[choices.Below(kDrawnOps)].op : static_cast<ReduceOp>(1 + choices.Below(3));
   hosts.abilities = {};

@@ -70,7 +70,7 @@ Calls OneOfEach(int n, Choices& choices) {
   };
   for (const Collective collective : {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast,
                                       Collective::kReduceScatter, Collective::kAllGather}) {
-    for (const auto& type : kDataTypes) {
+    for (const auto& type : kCallerTypes) {
       for (const auto& op : kReduceOps) {
         if (Reduces(collective) ? !CanReduce(op.op, type.type) : op.op != kReduceOps[0].op) continue;
         add(HeaderOf(collective, type.type, op.op, n, choices));

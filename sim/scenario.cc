@@ -241,6 +241,8 @@ Scenario ChosenBySeed(Scenario scenario, const SeedLists& lists) {
     const bool all = scenario.path != "network" && Choices(scenario.seed * 7919 + 16).Below(2) == 0;
     scenario.algorithm = all ? "all" : "first";
   }
+  if (scenario.numbers.empty())
+    scenario.numbers = Choices(scenario.seed * 7919 + 17).Below(4) == 0 ? "blocks" : "plain";
   return scenario;
 }
 
@@ -278,6 +280,8 @@ StatusOr<Scenario> Complete(Scenario given) {
     return Invalid(fmt::format("slices '{}': whole or cut", scenario.slices));
   if (scenario.algorithm != "first" && scenario.algorithm != "multicast" && scenario.algorithm != "all")
     return Invalid(fmt::format("algorithm '{}': first, multicast or all", scenario.algorithm));
+  if (scenario.numbers != "plain" && scenario.numbers != "blocks")
+    return Invalid(fmt::format("numbers '{}': plain or blocks", scenario.numbers));
   return scenario;
 }
 
@@ -302,12 +306,17 @@ std::string ReplayLine(const Scenario& scenario) {
   if (scenario.path != "network") line += " path=" + scenario.path;
   if (scenario.slices == "cut") line += " slices=cut";
   if (scenario.algorithm != "first") line += " algorithm=" + scenario.algorithm;
+  if (scenario.numbers == "blocks") line += " numbers=blocks";
   return line;
 }
 
 StatusOr<Scenario> ParseReplayLine(const std::string& line) {
-  Scenario scenario{
-      .timers = "exact", .types = "first", .path = "network", .slices = "whole", .algorithm = "first"};
+  Scenario scenario{.timers = "exact",
+                    .types = "first",
+                    .path = "network",
+                    .slices = "whole",
+                    .algorithm = "first",
+                    .numbers = "plain"};
   bool seed_given = false;
   std::istringstream words(line);
   for (std::string word; words >> word;) {
@@ -340,6 +349,8 @@ StatusOr<Scenario> ParseReplayLine(const std::string& line) {
       scenario.slices = value;
     } else if (key == "algorithm" && !value.empty()) {
       scenario.algorithm = value;
+    } else if (key == "numbers" && !value.empty()) {
+      scenario.numbers = value;
     } else if (key == "topology") {
       scenario.topology = value;
     } else if (key == "mode") {

@@ -46,6 +46,9 @@ struct Scenario {
   // have a path; "multicast"; "all", each of the two for half of the groups. Empty: the seed's choice, made by
   // Complete, and the first where that was not asked.
   std::string algorithm = {};
+  // Of floating-point numbers in reductions: "plain"; "blocks", which are sums then, and travel as such.
+  // Empty: the seed's choice, made by Complete, and plain where that was not asked.
+  std::string numbers = {};
 
   friend bool operator==(const Scenario&, const Scenario&) = default;
 };
@@ -104,11 +107,11 @@ const SeedLists& ListsOfSeeds();
 // What a scenario's mode may be: each of the table by its number, and mixed.
 std::vector<std::string> ModesOfScenarios();
 
-// Topology, mode, name, timers, types, path, slices and algorithm chosen by the seed where they are empty. Of
-// those with which each list began, any run of as many consecutive seeds as there are combinations has each
-// once. What was added to a list since takes its share, equal to that of the others, by draws of its own. A
-// quarter of the seeds has late timers, half of them calls of all types, half of them mixed paths, half of them
-// slices; half of those that do not go by the network alone have all algorithms.
+// Topology, mode, name, timers, types, path, slices, algorithm and numbers chosen by the seed where they are
+// empty. Of those with which each list began, any run of as many consecutive seeds as there are combinations
+// has each once. What was added to a list since takes its share, equal to that of the others, by draws of its
+// own. A quarter of the seeds has late timers, half of them calls of all types, half of them mixed paths,
+// half of them slices; half of those that do not go by the network alone have all algorithms.
 Scenario ChosenBySeed(Scenario scenario, const SeedLists& lists);
 
 // The same from ListsOfSeeds, with the mode's number in place of its name. An error names the first value

@@ -19,7 +19,8 @@ TEST(ScenarioTest, ALineIsTheScenario) {
                           .types = "first",
                           .path = "network",
                           .slices = "whole",
-                          .algorithm = "first"};
+                          .algorithm = "first",
+                          .numbers = "plain"};
   const auto again = ParseReplayLine(ReplayLine(scenario));
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(*again, scenario);
@@ -43,7 +44,8 @@ TEST(ScenarioTest, ALineSaysWhetherWindowsChange) {
                             .types = "first",
                             .path = "network",
                             .slices = "whole",
-                            .algorithm = "first"};
+                            .algorithm = "first",
+                            .numbers = "plain"};
     const auto again = ParseReplayLine(ReplayLine(scenario));
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(*again, scenario);

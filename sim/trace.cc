@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "protocol/collectives.h"
+#include "protocol/number_blocks.h"
 
 namespace epic::sim {
 namespace {
@@ -117,7 +118,7 @@ void Trace::Started(Nanos now, int group, int rank, int call, const ControlHeade
   if (!on()) return;
   sink_(fmt::format(
       R"({{"time":{},"event":"started","group":{},"rank":{},"call":{},"collective":"{}","root":{},"count":{}}})",
-      now, group, rank, call, NameOf(header.collective), header.root, header.count));
+      now, group, rank, call, NameOf(header.collective), header.root, CalledElements(header)));
 }
 
 void Trace::Ended(Nanos now, int group, int rank, int call, std::string_view how) {

@@ -1,5 +1,6 @@
 #include "sim/tree.h"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace epic::sim {
@@ -45,5 +46,15 @@ TreeSpec LeafSpine(int leaves, int spines, int fan) {
 TreeSpec UnevenTree() { return {.switch_parent = {-1, 0, 1}, .rank_switch = {0, 1, 2, 2, 2}}; }
 
 TreeSpec InterleavedTree() { return {.switch_parent = {-1, 0, 0}, .rank_switch = {1, 2, 1, 2, 1}}; }
+
+int DepthOf(const TreeSpec& tree) {
+  int depth = 0;
+  for (const int leaf : tree.rank_switch) {
+    int here = 0;
+    for (int at = leaf; at >= 0; at = tree.switch_parent[static_cast<size_t>(at)]) ++here;
+    depth = std::max(depth, here);
+  }
+  return depth;
+}
 
 }  // namespace epic::sim

@@ -19,6 +19,8 @@ TreeSpec Star(int ranks);
 TreeSpec FullTree(int levels, int fan);
 // Three switches in a chain with one, one and three ranks.
 TreeSpec UnevenTree();
+// Switches from a host to the root, at most.
+int DepthOf(const TreeSpec& tree);
 // Every leaf, with `fan` hosts, is linked to every spine. Spine 0 is the root, the leaves follow, then the
 // others.
 TreeSpec LeafSpine(int leaves, int spines, int fan);

@@ -41,6 +41,7 @@ struct Shape {
         spec.rank_host.push_back(static_cast<int>(choices.Below(static_cast<uint64_t>(hosts))));
       others.push_back(spec);
     }
+    if (scenario.numbers == "blocks") config.accumulator_mtus = 4;
     if (PlanNamed(scenario.name).reuses) config.start_psn = config.start_psn.value_or(0xffffc0);
     config.arena_bytes = ArenaBytesOf(FirstGroupOf(config), config);
     for (const GroupSpec& other : others) config.arena_bytes += ArenaBytesOf(other, config);
@@ -240,7 +241,8 @@ void Trial::StartGroup(int group) {
   for (int k = 0; k < scenario_.calls; ++k) {
     ControlHeader header = RandomHeader(world_.choices(), ranks, shape_.max_count);
     if (scenario_.types == "all") ChooseType(shape_.type_choices, &header);
-    calls.emplace_back(header, ranks, group * kMaxCalls + k);
+    if (scenario_.numbers == "blocks") PutInBlocks(&header);
+    calls.emplace_back(header, ranks, group * kMaxCalls + k, std::max(DepthOf(shape_.tree), ranks - 1));
   }
   ends_.emplace_back(static_cast<size_t>(ranks));
   counts_.calls += scenario_.calls;

@@ -145,6 +145,7 @@ int CountOfPairs(const Scenario& base, std::string Scenario::*field, const char*
       Scenario scenario = Named("all", mode, seed);
       scenario.inline_bytes = base.inline_bytes;
       scenario.path = "network";
+      scenario.numbers = "plain";  // blocks travel in slices ever
       scenario.*field = one;
       const Outcome first = RunTrial(scenario);
       scenario.*field = other;

@@ -81,6 +81,7 @@ struct WorldConfig {
   std::optional<uint32_t> start_psn;  // of every direction; else chosen
   uint64_t bounce_bytes = 4096;       // of the ranks' own buffers, for each open call
   uint64_t inline_bytes = 0;          // most data of a call that travel in its control message
+  uint32_t accumulator_mtus = 2;      // at switches, for the sum of a packet
   uint64_t invocation_bytes = kMaxBytes;  // most data of an invocation: longer calls are made in slices
   Nanos packet_life_ns = 0;           // longest time by which a copy that lingers comes late
   size_t arena_bytes = 1 << 20;

@@ -29,6 +29,7 @@ engine::GroupConfig ContextOf(const GroupSpec& spec, size_t s, const WorldConfig
   context.message_packets = config.message_packets;
   context.window_messages = config.window_messages;
   context.slots = std::bit_ceil(2 * config.message_packets * config.window_messages);
+  context.accumulator_mtus = config.accumulator_mtus;
   context.prompt_ns = config.prompt_ns;
   context.mode = spec.mode.At(s);
   context.block = spec.block;

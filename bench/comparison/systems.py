@@ -130,6 +130,10 @@ class System:
     def can(self, _collective):
         return True
 
+    def carried(self, size):
+        """Bytes that so many of the caller's are on links, at least."""
+        return size
+
     def measure(self, bed, collective, sizes):
         """{size: Measured} for {size: iterations}; Failed, too, if one of the sizes has not been on the links."""
         rows = self._rows(bed, collective, sizes)
@@ -137,7 +141,7 @@ class System:
         for size, calls in sizes.items():
             row = rows[size]
             link = volume.Bytes(row["sent_bytes"], row["received_bytes"])
-            bound = volume.least(collective, size, volume.ranks_of(bed.hosts), self.in_network)
+            bound = volume.least(collective, self.carried(size), volume.ranks_of(bed.hosts), self.in_network)
             if short := volume.shortfall(link, calls, bound):
                 raise Failed(f"{self.name}, {collective}, {size} bytes: not over the hosts' links: {short}")
             measured[size] = Measured(row["time_us"], link.of_a_call(calls))
@@ -181,6 +185,20 @@ class Epic(System):
 
     def _results(self, _collective, output):
         return _told(output)["results"]
+
+
+class EpicInt8(Epic):
+    """Sums of FP32 as blocks of INT8."""
+
+    def __init__(self, name, *path):
+        super().__init__(f"{name}, INT8", *path, "--quantise", "int8", "--datatype", "float")
+
+    def can(self, collective):
+        return collective in ("allreduce", "reduce", "reducescatter")
+
+    def carried(self, size):
+        """Small calls are as they are, but carry no more than these."""
+        return size // 4
 
 
 class Lacking(Epic):
@@ -348,6 +366,8 @@ class Gloo(System):
 
 SYSTEMS = {
     **{f"epic{mode}": Epic(f"mode {modes.numeral(mode)}", "--path", "network", "--mode", mode) for mode in modes.NUMBERS},
+    **{f"epic{mode}-int8": EpicInt8(f"mode {modes.numeral(mode)}", "--path", "network", "--mode", mode) for mode in modes.OWN_LOGIC},
+    "hosts-int8": EpicInt8("between hosts", "--path", "hosts"),
     "auto": Epic("by the path that auto takes", "--path", "auto"),
     "hosts": Epic("between hosts", "--path", "hosts"),
     "hosts-ring": Epic("between hosts, ring", "--path", "hosts", "--algorithm", "ring"),
@@ -367,4 +387,5 @@ SYSTEMS = {
 # An MPI on EPIC, and the same without.
 ON_EPIC = {"openmpi-epic": "openmpi", "mpich-epic": "mpich"}
 # What is measured unless one says otherwise: each path, and hosts choose between their algorithms by themselves.
-USUAL = tuple(name for name in SYSTEMS if name != "auto" and not name.startswith("hosts-") and name not in ON_EPIC)
+USUAL = tuple(name for name in SYSTEMS if name != "auto" and not name.startswith("hosts-")
+              and not name.endswith("-int8") and name not in ON_EPIC)

@@ -62,6 +62,18 @@ class EpicTest(Ranks, unittest.TestCase):
             self.assertEqual(argv[argv.index("--size") + 1], str(len(self.BED.hosts)))
             self.assertEqual(argv[argv.index("--count-bytes") + 1], "vec0")
 
+    def test_blocks_of_int8_are_a_fourth_on_the_links(self):
+        def measure(name):
+            counted = {"sent_bytes": [1 << 18] * 2, "received_bytes": [1 << 18] * 2}
+            with self.ranks_that_say(0, json.dumps({"results": [{"size": 1 << 20, "out_of_place": {"time_us": 7.0, **counted}}]})):
+                return systems.SYSTEMS[name].measure(self.BED, "allreduce", {1 << 20: 1})
+
+        self.assertEqual(measure("epic2-int8")[1 << 20].us, 7.0)
+        self.assertIn("int8", self.asked[0][0])
+        with self.assertRaisesRegex(systems.Failed, "not over"):
+            measure("epic2")
+        self.assertFalse(systems.SYSTEMS["hosts-int8"].can("broadcast"))
+
     def test_what_has_not_been_on_the_links_is_no_figure(self):
         def measure(name, sent):
             counted = {"sent_bytes": [sent, sent], "received_bytes": [40, 40]}
@@ -77,7 +89,8 @@ class EpicTest(Ranks, unittest.TestCase):
 
     def test_only_what_goes_through_the_switches_has_their_bound(self):
         self.assertEqual([name for name, system in systems.SYSTEMS.items() if system.in_network],
-                         [*(f"epic{mode}" for mode in systems.modes.NUMBERS), "auto", "multicast", "openmpi-epic", "mpich-epic"])
+                         [*(f"epic{mode}" for mode in systems.modes.NUMBERS), *(f"epic{mode}-int8" for mode in systems.modes.OWN_LOGIC),
+                          "auto", "multicast", "openmpi-epic", "mpich-epic"])
 
     def test_memory_is_registered_once_only_where_the_name_says_so(self):
         rows = json.dumps({"results": [{"size": 4, "out_of_place": {"time_us": 7.0, **ENOUGH}}]})

@@ -8,6 +8,8 @@
 #include <cstring>
 
 #include "protocol/flow.h"
+#include "protocol/number_blocks.h"
+#include "reduce/blocks.h"
 #include "reduce/reduce.h"
 
 namespace epic::conform {
@@ -125,10 +127,39 @@ bool NearSaturatingSum(const std::vector<Contribution>& all, const PacketBytes& 
   return !stays && value == above + below;
 }
 
+// The same of a block of numbers: each of them is no further off than half the scale and sums of FP32 may be,
+// and the scale no larger than the largest of them needs.
+bool NearBlock(const std::vector<Contribution>& all, const PacketBytes& seen, size_t at) {
+  const Precision precision = PrecisionOf(DataType::kFloat32);
+  const auto number = [at](const PacketBytes& bytes, size_t i) {
+    const uint8_t* const block = bytes.data() + at * kBlockBytes;
+    return static_cast<int8_t>(block[kBlockBytes - kBlockElements + i]) * Real{BlockScale(block)};
+  };
+  const Real scale = BlockScale(seen.data() + at * kBlockBytes);
+  Real largest = 0;
+  bool is_nan = false, may_overflow = false, fits = true;
+  for (size_t i = 0; i < kBlockElements; ++i) {
+    Real sum = 0, absolute = 0;
+    for (const Contribution& c : all) {
+      sum += number(c.payload, i);
+      absolute += std::abs(number(c.payload, i));
+    }
+    const Real off = static_cast<Real>(all.size() + 1) * precision.unit * absolute + precision.least;
+    is_nan |= !std::isfinite(sum);
+    may_overflow |= absolute * (1 + precision.unit) >= precision.largest;
+    largest = std::max(largest, std::abs(sum) + off);
+    fits &= std::abs(number(seen, i) - sum) <= scale / 2 + off;
+  }
+  if (is_nan || std::isnan(scale)) return std::isnan(scale) && (is_nan || may_overflow);
+  // Rounded up to eight significant bits, and never below the least.
+  return fits && scale <= std::max<Real>(largest / 127 * (1 + 0x1p-7), 0x1p-133);
+}
+
 // Whether element `at` of a reduction whose result depends on the order may be as seen.
 bool NearResult(const ControlHeader& header, const std::vector<Contribution>& all, const PacketBytes& seen,
                 size_t at) {
   if (header.op == ReduceOp::kSaturatingSum) return NearSaturatingSum(all, seen, at);
+  if (IsInBlocks(header)) return NearBlock(all, seen, at);
   if (!IsFloat(header.type)) return false;
   if (header.op == ReduceOp::kSum) return NearSum(header.type, all, seen, at);
   return header.op == ReduceOp::kProduct && NearProduct(header.type, all, seen, at);

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "protocol/number_blocks.h"
+#include "reduce/blocks.h"
 #include "reduce/reduce.h"
 
 namespace epic::conform {
@@ -143,6 +145,40 @@ TEST(ExpectedTest, SaturatingSumsDependOnTheOrderAtTheirLimitsAlone) {
   EXPECT_NE(WrongPayload(header, all, ints({INT32_MAX - 2'100'000'000}), false), "") << "it came back";
   const std::vector<Contribution> stays = {{0, ints({INT32_MAX})}, {1, ints({-5})}};
   EXPECT_NE(WrongPayload(header, stays, ints({INT32_MAX - 5}), false), "");
+}
+
+// In blocks, of numbers whose sum in FP32 depends on the order: 2^24 + 1 + 1 - 2^24 is 0 from the left, 1
+// from the right. Others are apart from what is added, or of the neighbouring block.
+TEST(ExpectedTest, ABlockIsAsNearAsItsScale) {
+  const auto blocks = [](const std::vector<float>& first, const std::vector<float>& second) {
+    PacketBytes bytes(2 * kBlockBytes);
+    std::vector<float> both = first;
+    both.insert(both.end(), second.begin(), second.end());
+    QuantiseBlocks(DataType::kFloat32, bytes, Floats(both));
+    return bytes;
+  };
+  const auto all_of = [](float x) { return std::vector<float>(kBlockElements, x); };
+  const std::vector<Contribution> all = {{0, blocks(all_of(127 * 0x1p24f), all_of(3 * 127))},
+                                         {1, blocks(all_of(127), all_of(2 * 127))},
+                                         {2, blocks(all_of(-127 * 0x1p24f), all_of(0))}};
+  const ControlHeader header = Sum(DataType::kBlock8);
+  const PacketBytes right = blocks(all_of(127), all_of(5 * 127)), other = blocks(all_of(0), all_of(5 * 127));
+  EXPECT_EQ(WrongPayload(header, all, right, false), "");
+  EXPECT_EQ(WrongPayload(header, all, other, false), "");
+  EXPECT_NE(WrongPayload(header, all, right, true) + WrongPayload(header, all, other, true), "");
+  EXPECT_NE(WrongPayload(header, all, blocks(all_of(127), all_of(5.5f * 127)), false), "");
+  EXPECT_NE(WrongPayload(header, all, blocks(all_of(127), all_of(NAN)), false), "");
+  PacketBytes swapped = right;
+  std::copy_n(right.begin(), 2, swapped.begin() + kBlockBytes);
+  EXPECT_NE(WrongPayload(header, all, swapped, false), "") << "the scale of the block in front";
+  PacketBytes coarse = right;
+  coarse[kBlockBytes + 1] += 2;  // 16 times the scale, of numbers a sixteenth
+  std::fill_n(coarse.begin() + kBlockBytes + 2, kBlockElements, static_cast<uint8_t>(8));
+  EXPECT_NE(WrongPayload(header, all, coarse, false), "") << "within half of its own scale";
+  const std::vector<Contribution> nan = {{0, blocks(all_of(NAN), all_of(127))},
+                                         {1, blocks(all_of(127), all_of(127))}};
+  EXPECT_EQ(WrongPayload(header, nan, blocks(all_of(NAN), all_of(254)), false), "");
+  EXPECT_NE(WrongPayload(header, nan, blocks(all_of(127), all_of(254)), false), "");
 }
 
 TEST(ExpectedTest, MinimaHaveNoTolerance) {

@@ -70,7 +70,8 @@ engine::GroupConfig ToGroup(const Json& json) {
   config.window_messages = json.at("window_messages");
   config.slots = json.at("slots");
   config.reproducible = json.at("reproducible");
-  config.narrow = json.value("narrow", false);  // earlier versions have no such groups
+  // Earlier versions have groups that are narrow or not, or all of one kind.
+  config.accumulator_mtus = json.value("accumulator_mtus", json.value("narrow", false) ? 1u : 2u);
   config.prompt_ns = json.at("prompt_ns");
   if (json.contains("block")) {
     throw BadLine(fmt::format(

@@ -61,14 +61,14 @@ bool GroupCalls::NeedsBuffersByHosts(const ControlHeader& header) const {
 }
 
 CallNumber GroupCalls::Make(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way,
-                            uint32_t rkey) {
+                            uint32_t rkey, uint8_t* blocks) {
   if (static_cast<size_t>(next_ - first_) == calls_.size()) {
     std::vector<Call> calls(2 * calls_.size());
     for (CallNumber call = first_; call < next_; ++call)
       calls[static_cast<size_t>(call) & (calls.size() - 1)] = At(call);
     calls_.swap(calls);
   }
-  At(next_) = {.header = header, .send = send, .recv = recv, .rkey = rkey, .way = way};
+  At(next_) = {.header = header, .send = send, .recv = recv, .blocks = blocks, .rkey = rkey, .way = way};
   ++open_;
   const CallNumber call = next_++;
   BeginNext();
@@ -114,12 +114,21 @@ void GroupCalls::BeginByHosts(CallNumber number) {
   // The ranks agree on it, whoever makes them.
   call.header.flags |= AlgorithmFlags(AlgorithmOf(call.header));
   Cut(&call, hosts_->MostBytes(AsHostsHave(call.header)));
+  const uint64_t element_bytes = ElementBytes(call.header.type),
+                 part_bytes = call.header.count * element_bytes;
+  const uint8_t* send = call.send;
+  uint8_t* recv = call.recv;
+  if (IsInBlocks(call.header)) {
+    LoadParts(call.header, call.send, 0, call.header.parts, call.blocks);
+    send = call.blocks;
+    recv = ReceivedBlocks(call);
+  }
   for (uint32_t slice = 0; slice < call.slices; ++slice) {
-    const uint64_t offset = OffsetOf(call, slice);
+    const uint64_t offset = OffsetOf(call, slice, element_bytes);
     const OpId op = hosts_->Post({.header = AsHostsHave(HeaderOf(call, slice)),
-                                  .send = epic::At(call.send, offset),
-                                  .recv = epic::At(call.recv, offset),
-                                  .part_stride = StrideOf(call),
+                                  .send = epic::At(send, offset),
+                                  .recv = epic::At(recv, offset),
+                                  .part_stride = StrideOf(call, part_bytes),
                                   .call_bytes = CallBytes(call.header),
                                   .readable = ReadableOf(call, offset)});
     hosts_calls_.push_back(number);
@@ -142,9 +151,14 @@ ControlHeader GroupCalls::HeaderOf(const Call& call, uint64_t slice) {
   return call.most == 0 ? call.header : HeaderOfSlice(call.header, call.most, slice);
 }
 
-uint64_t GroupCalls::OffsetOf(const Call& call, uint64_t slice) {
-  if (call.most == 0) return 0;
-  return SliceAt(call.header.count, call.most, slice).first * ElementBytes(call.header.type);
+uint64_t GroupCalls::OffsetOf(const Call& call, uint64_t slice, uint64_t element_bytes) {
+  return call.most == 0 ? 0 : SliceAt(call.header.count, call.most, slice).first * element_bytes;
+}
+
+// What is received may take the place of what is sent, as in a call in place.
+uint8_t* GroupCalls::ReceivedBlocks(const Call& call) const {
+  const bool scatters = call.header.collective == Collective::kReduceScatter;
+  return call.blocks + (scatters ? hosts_config_.rank * call.header.count * kBlockBytes : 0);
 }
 
 RemoteMemory GroupCalls::ReadableOf(const Call& call, uint64_t offset) const {
@@ -154,9 +168,8 @@ RemoteMemory GroupCalls::ReadableOf(const Call& call, uint64_t offset) const {
   return {.address = reinterpret_cast<uintptr_t>(base), .rkey = call.rkey};
 }
 
-uint64_t GroupCalls::StrideOf(const Call& call) {
-  if (call.most == 0 || call.header.parts == 1) return 0;
-  return call.header.count * ElementBytes(call.header.type);
+uint64_t GroupCalls::StrideOf(const Call& call, uint64_t part_bytes) {
+  return call.most == 0 || call.header.parts == 1 ? 0 : part_bytes;
 }
 
 // A call by the hosts is told to the switches when this rank is ready for what comes between the hosts
@@ -186,9 +199,9 @@ void GroupCalls::StartNext() {
   acks_.Posted(core_.WantsAcks(header), core_.idle());
   OpId op = 0;
   if (next.kind == Kind::kData) {
-    const uint64_t offset = OffsetOf(call, next.slice);
+    const uint64_t offset = OffsetOf(call, next.slice, CalledElementBytes(call.header));
     op = core_.Post(header, epic::At(call.send, offset), epic::At(call.recv, offset), call.way,
-                    StrideOf(call));
+                    StrideOf(call, CalledBytes(call.header)));
   } else {
     op = core_.Post(header, nullptr, nullptr, Way::kDirect);
   }
@@ -317,6 +330,9 @@ std::optional<GroupCalls::Ended> GroupCalls::EndSlice(CallNumber number, Outcome
   if (++call.ended < call.slices) return std::nullopt;
   call.is_done = true;
   --open_;
+  const bool has_blocks = call.blocks != nullptr && GoesByHosts(call.header);
+  if (has_blocks && call.outcome == Outcome::kOk && RecvBytes(call.header, hosts_config_.rank) > 0)
+    StorePart(call.header, ReceivedBlocks(call), hosts_config_.world_size, call.recv);
   const Ended ended{.call = number, .outcome = call.outcome, .by_hosts = GoesByHosts(call.header)};
   while (first_ < next_ && At(first_).is_done) ++first_;
   return ended;

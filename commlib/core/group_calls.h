@@ -115,9 +115,11 @@ class GroupCalls {
   // Makes a call. Its header's invocation is filled in; with kByHostsFlag it goes between the hosts. `way` is
   // that of its data through the switches. Buffers: as of RankCalls::Post and HostPath::Post; they must
   // outlive the call. CopyOwnPart is the caller's to do. A call may be made until the group has failed.
-  // `rkey`: by which ranks may read `recv`, or of a Broadcast at its root `send`, at its own address: of a call for
-  // which NeedsReads.
-  CallNumber Make(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way, uint32_t rkey = 0);
+  // `blocks`: where what is in blocks travels between the hosts, CallBytes; of calls in blocks that may go
+  // so. `rkey`: by which ranks may read `recv`, or of a Broadcast at its root `send`, at its own address: of
+  // a call for which NeedsReads.
+  CallNumber Make(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way, uint32_t rkey = 0,
+                  uint8_t* blocks = nullptr);
   // The next call and all behind it never begin: the group is to be ended.
   void HoldBack();
   bool holds() const { return held_from_ != kNoCall; }
@@ -201,6 +203,7 @@ class GroupCalls {
     uint64_t most = 0;  // elements of each part in a slice; 0: it is made whole
     uint64_t slices = 1;
     uint64_t ended = 0;  // of them
+    uint8_t* blocks = nullptr;
     uint32_t rkey = 0;
     Way way = Way::kDirect;
     Outcome outcome = Outcome::kOk;
@@ -230,9 +233,11 @@ class GroupCalls {
   // Cuts the call, if a slice may have so many bytes.
   static void Cut(Call* call, uint64_t most_bytes);
   static ControlHeader HeaderOf(const Call& call, uint64_t slice);
-  // Of a slice in each part, and from one part to the next: bytes.
-  static uint64_t OffsetOf(const Call& call, uint64_t slice);
-  static uint64_t StrideOf(const Call& call);
+  // Of a slice in each part, and from one part to the next: bytes, where elements, or parts, take so many.
+  static uint64_t OffsetOf(const Call& call, uint64_t slice, uint64_t element_bytes);
+  static uint64_t StrideOf(const Call& call, uint64_t part_bytes);
+  // Of a call in blocks between the hosts: where its result comes.
+  uint8_t* ReceivedBlocks(const Call& call) const;
   RemoteMemory ReadableOf(const Call& call, uint64_t offset) const;
   CallNumber CallOfHosts(OpId op) const;
   // Begins what has been made, as far as nothing waits for an answer.

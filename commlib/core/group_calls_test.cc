@@ -172,6 +172,40 @@ TEST(GroupCallsTest, WhatIsBusyGoesByTheHostsAsOneCall) {
   sum.ExpectRight();
 }
 
+// In slices of two of its five blocks. The last one is short, and nothing is written behind it.
+TEST(GroupCallsTest, BetweenTheHostsACallInBlocksTravelsInMemoryOfItsOwn) {
+  constexpr size_t kElements = 4 * kBlockElements + 7;
+  for (const bool by_hosts : {false, true}) {
+    PairOfRanks pair({.by_hosts = by_hosts, .asks = !by_hosts});
+    const ControlHeader header = InBlocks({.collective = Collective::kAllReduce,
+                                           .op = ReduceOp::kSum,
+                                           .type = DataType::kFloat32,
+                                           .count = kElements,
+                                           .flags = kQuantisedFlag | kAverageFlag});
+    std::array<std::vector<float>, PairOfRanks::kSize> send, recv;
+    std::array<std::vector<uint8_t>, PairOfRanks::kSize> blocks;
+    for (uint32_t r = 0; r < PairOfRanks::kSize; ++r) {
+      send[r].assign(kElements, r == 0 ? 127.0f : 254.0f);
+      recv[r].assign(kElements + 1, 77);
+      blocks[r].resize(CallBytes(header));
+      pair.calls(r).Make(header, reinterpret_cast<const uint8_t*>(send[r].data()),
+                         reinterpret_cast<uint8_t*>(recv[r].data()), Way::kBounce, 0, blocks[r].data());
+    }
+    if (!by_hosts) {
+      ASSERT_TRUE(pair.Answer(ControlStatus::kBusy));
+      EXPECT_EQ(pair.controls()[0].type, DataType::kBlock8);
+    }
+    pair.Connect();
+    pair.Exchange();
+    while (pair.Answer()) pair.Exchange();
+    for (uint32_t r = 0; r < PairOfRanks::kSize; ++r) {
+      EXPECT_THAT(Outcomes(pair.ended(r)), ElementsAre(Outcome::kOk));
+      for (size_t i = 0; i < kElements; ++i) ASSERT_EQ(recv[r][i], 381.0f / 2) << r << " " << i;
+      EXPECT_EQ(recv[r][kElements], 77);
+    }
+  }
+}
+
 TEST(GroupCallsTest, ReceivesBetweenTheHostsArePostedBeforeTheSwitchesAreTold) {
   PairOfRanks pair({});
   SumOfBoth sum(100, kByHostsFlag);

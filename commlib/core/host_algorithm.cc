@@ -87,7 +87,7 @@ uint64_t LeastShorterByHosts(uint32_t world_size) {
 }
 
 bool IsShorterByHosts(const ControlHeader& header) {
-  return header.collective == Collective::kReduceScatter && !IsWidened(header.type) &&
+  return header.collective == Collective::kReduceScatter && AccumulatorFactor(header.type) == 1 &&
          CallBytes(header) >= LeastShorterByHosts(header.parts);
 }
 

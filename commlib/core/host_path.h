@@ -35,7 +35,7 @@ struct HostPathConfig {
   bool agrees_by_exchange = true;
   uint32_t message_bytes = 64 * 1024;  // most of a data message
   // For what a rank receives and may not put into its result yet; at least 8 bytes per rank, as message_bytes
-  // and inline_bytes. All three are the same on all ranks.
+  // and inline_bytes; of calls in blocks 64 for each part. All three are the same on all ranks.
   uint64_t staging_bytes = 4 * 1024 * 1024;
   uint64_t inline_bytes = kMaxInlineBytes;  // most data by doubling
   // Of a group with datagrams, by kMulticast or kAuto, the same on all ranks: the path MTU, and as of

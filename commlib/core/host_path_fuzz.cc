@@ -147,7 +147,7 @@ class Fuzz {
     const uint32_t n = config_.world_size;
     ControlHeader h{.collective = static_cast<Collective>(1 + in_.Next() % 6)};
     if (h.collective != Collective::kBarrier) {
-      h.type = kDataTypes[in_.Next() % kDataTypes.size()].type;
+      h.type = kCallerTypes[in_.Next() % kCallerTypes.size()].type;
       if (h.collective == Collective::kReduce || h.collective == Collective::kBroadcast)
         h.root = in_.Next() % n;
       if (Reduces(h.collective)) h.op = kReduceOps[in_.Next() % kReduceOps.size()].op;

@@ -58,7 +58,7 @@ TEST_P(HostPathTest, EachTypeWithEachOperation) {
   uint64_t seed = SeedsToRun(1).first;
   for (const Algorithm algorithm : {Algorithm::kDoubling, Algorithm::kRing}) {
     Calls calls;
-    for (const TypeInfo& row : kDataTypes) {
+    for (const TypeInfo& row : kCallerTypes) {
       for (const Collective collective : kCollectives) {
         if (!Reduces(collective)) {
           const auto header = MakeHeader(collective, n, 19, row.type, ReduceOp::kNone, n - 1);
@@ -92,7 +92,7 @@ TEST_P(HostPathTest, RandomCalls) {
                              .inline_bytes = 8 * n + random() % 600};
     Calls calls;
     for (int i = 0; i < 12; ++i) {
-      const DataType type = kDataTypes[random() % kDataTypes.size()].type;
+      const DataType type = kCallerTypes[random() % kCallerTypes.size()].type;
       Collective collective = kCollectives[random() % 6];
       if (type == DataType::kByte && Reduces(collective)) collective = Collective::kAllGather;
       const auto ops = OpsOf(type);

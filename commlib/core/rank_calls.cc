@@ -132,6 +132,8 @@ uint64_t RankCalls::SideBySide(const Call& call, uint64_t bytes) {
 }
 
 void RankCalls::LoadData(const Call& call, uint8_t* to) {
+  if (IsInBlocks(call.header))
+    return LoadParts(call.header, call.send, call.part_stride, call.header.parts, to);
   const uint64_t part = SideBySide(call, call.send_bytes);
   for (uint64_t at = 0; at < call.send_bytes; at += part) {
     if (IsQuantised(call.header)) {
@@ -199,6 +201,7 @@ void RankCalls::TakeFinished() {
 void RankCalls::Finish(OpId op) {
   const Call& call = At(op);
   if (call.recv_bytes == 0) return;
+  if (IsInBlocks(call.header)) return StorePart(call.header, Result(op), world_size_, call.recv);
   if (IsQuantised(call.header)) {
     saturation_.results +=
         Dequantise(DivisorOf(call.header, scale_, world_size_), {call.recv, call.recv_bytes}, Result(op));

@@ -13,20 +13,20 @@
 #include <vector>
 
 #include "base/snapshot.h"
+#include "commlib/core/block_data.h"
 #include "commlib/core/rank_core.h"
+#include "protocol/number_blocks.h"
 
 namespace epic {
 
-// In ControlHeader::flags of an average: a SUM that every receiver divides by the number of ranks. Ranks that
-// call one with SUM and one with AVG are told of a mismatch by it.
-inline constexpr uint32_t kAverageFlag = 1;
-
-// In ControlHeader::flags: the caller's data are FP32, and travel as INT32 (docs/PROTOCOL.md, section 8).
-// Ranks that call one with FP32 and one with INT32 are told of a mismatch by it.
+// In ControlHeader::flags: the caller's data are of another type than what travels (docs/PROTOCOL.md, section
+// 8): in blocks (protocol/number_blocks.h), or FP32 as INT32. Ranks that call one with FP32 and one with
+// INT32 are told of a mismatch by it.
 inline constexpr uint32_t kQuantisedFlag = 8;
 constexpr bool IsQuantised(const ControlHeader& header) { return (header.flags & kQuantisedFlag) != 0; }
+constexpr bool IsScaled(const ControlHeader& header) { return IsQuantised(header) && !IsInBlocks(header); }
 
-// What the INT32 of such a call's result are divided by.
+// What the INT32 of a scaled call's result are divided by.
 double DivisorOf(const ControlHeader& header, float scale, uint32_t world_size);
 
 // Elements that have come to a limit of INT32, of all calls so far.
@@ -80,18 +80,18 @@ class RankCalls {
   // Does it go into its control message? Then there is no other way for it.
   bool Inlines(const ControlHeader& header) const { return core_.Inlines(header); }
   bool WantsAcks(const ControlHeader& header) const { return core_.WantsAcks(header); }
-  // Most data of a quantised call, all parts together, on every rank: it travels in the bounce buffers, where
-  // it becomes INT32, and longer ones in slices.
+  // Most data of a quantised call, all parts together, on every rank, as they travel: in the bounce buffers,
+  // where they become what they travel as, and longer ones in slices.
   uint64_t MostQuantised(Collective collective) const {
     return SendersReceive(collective) ? bounce_bytes_ : bounce_bytes_ / 2;
   }
   const Saturation& saturation() const { return saturation_; }
 
   // Starts a call; see RankCore::Post and CopyOwnPart. The buffers must outlive the call, and have SendBytes
-  // and RecvBytes of it. One that is inlined takes that way, whatever `way` says; one by the hosts, and
-  // a request, has nothing to do with its buffers. `part_stride`: bytes from one part to the next where the
-  // caller's buffer has several; 0: a part's bytes. A quantised
-  // one has at most MostQuantised and does not go kDirect; its data are finite.
+  // and RecvBytes of it, in blocks CalledBytes for each of the parts. One that is inlined takes that way,
+  // whatever `way` says; one by the hosts, and a request, has nothing to do with its buffers. `part_stride`:
+  // bytes from one part to the next where the caller's buffer has several; 0: a part's bytes. A quantised one
+  // has at most MostQuantised and does not go kDirect; the data of a scaled one are finite.
   OpId Post(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way,
             uint64_t part_stride = 0);
   // As RankCore's.

@@ -316,6 +316,52 @@ TEST(RankCallsTest, AQuantisedSliceIsGatheredFromItsParts) {
   }
 }
 
+// Two parts of 70 numbers, each of a block and a short one. What is received is divided when it is FP32
+// again, and nothing is written behind it.
+TEST(RankCallsTest, ACallInBlocksIsSuchWhileItTravels) {
+  RankCalls calls(1024);
+  calls.SetConfig({.world_size = 2});
+  constexpr size_t kElements = 70, kStride = 100;
+  std::vector<float> send(2 * kStride, 1e9f), recv(kElements + 1, 77);
+  for (size_t i = 0; i < kElements; ++i) {
+    send[i] = i < kBlockElements ? 127 : 254;
+    send[kStride + i] = -send[i];
+  }
+  ControlHeader header = InBlocks({.collective = Collective::kReduceScatter,
+                                   .op = ReduceOp::kSum,
+                                   .type = DataType::kFloat32,
+                                   .count = kElements,
+                                   .parts = 2,
+                                   .flags = kQuantisedFlag | kAverageFlag});
+  calls.Post(header, reinterpret_cast<const uint8_t*>(send.data()), reinterpret_cast<uint8_t*>(recv.data()),
+             Way::kBounce, kStride * sizeof(float));
+  RankCalls::Request control_in, data_in, out;
+  ASSERT_TRUE(calls.NextRequest(&control_in) && calls.NextRequest(&data_in) && calls.NextRequest(&out));
+  ASSERT_TRUE(control_in.is_recv && data_in.is_recv && out.has_imm);
+  EXPECT_EQ(data_in.length, 2 * kBlockBytes);
+  // Behind all control packets; tracked data have not been asked for yet.
+  const uint8_t* const blocks = calls.memory().data() + 2 * kMaxOpenInvocations * kControlBytes;
+  for (size_t block = 0; block < 4; ++block) {
+    const auto q = static_cast<int8_t>(block < 2 ? 127 : -127);
+    for (size_t i = 0; i < kBlockElements; ++i) {
+      const bool in_part = block % 2 == 0 || i < kElements - kBlockElements;
+      ASSERT_EQ(static_cast<int8_t>(blocks[block * kBlockBytes + 2 + i]), in_part ? q : 0)
+          << block << " " << i;
+    }
+    EXPECT_EQ(blocks[block * kBlockBytes + 1], block % 2 == 0 ? 0x3f : 0x40) << "1 and 2 in BF16";
+  }
+  std::memcpy(control_in.address, out.address, kControlBytes);
+  calls.OnComplete(control_in.wr_id, kControlBytes, out.imm);
+  calls.OnComplete(out.wr_id, 0, std::nullopt);
+  for (RankCalls::Request data_out; calls.NextRequest(&data_out);)
+    calls.OnComplete(data_out.wr_id, 0, std::nullopt);
+  std::memcpy(data_in.address, blocks, 2 * kBlockBytes);
+  calls.OnComplete(data_in.wr_id, data_in.length, std::nullopt);
+  ASSERT_TRUE(calls.NextFinished());
+  for (size_t i = 0; i < kElements; ++i) ASSERT_EQ(recv[i], send[i] / 2) << i;
+  EXPECT_EQ(recv[kElements], 77);
+}
+
 TEST(RankCallsDeathTest, AQuantisedCallDoesNotTravelInTheCallersBuffers) {
   World world(1);
   Numbers data(4);

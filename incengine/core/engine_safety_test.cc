@@ -198,6 +198,7 @@ TEST_F(EngineTest, InstallRefusesBadConfigurationsByField) {
   refused([](GroupConfig& c) { c.path_mtu = 1000; }, "path_mtu");
   refused([](GroupConfig& c) { c.slots = 4; }, "slots");
   refused([](GroupConfig& c) { c.slots = 12; }, "slots");
+  refused([](GroupConfig& c) { c.accumulator_mtus = 3; }, "accumulator_mtus");
   refused([](GroupConfig& c) { c.children.clear(); }, "children");
   refused([](GroupConfig& c) { c.children.resize(65, c.children[0]); }, "children");
   refused([](GroupConfig& c) { c.children[1].port = 9; }, "children[1]");

@@ -6,6 +6,7 @@
 #include "incengine/core/engine_testing.h"
 #include "incengine/modes/table.h"
 #include "protocol/flow.h"
+#include "protocol/number_blocks.h"
 #include "reduce/reduce.h"
 
 namespace epic::engine {
@@ -26,6 +27,9 @@ class TypesTest : public EngineTest, public testing::WithParamInterface<Case> {
     ControlHeader header{.collective = Collective::kAllReduce, .op = op, .type = type};
     header.count = bytes / ElementBytes(type);
     header.flags = GetParam().inlined ? kInlinedFlag : 0;
+    if (!IsInBlocks(header)) return header;
+    header.called = DataType::kFloat32;
+    header.last = 1;
     return header;
   }
 
@@ -100,10 +104,12 @@ TEST_P(TypesTest, EveryTypeAndOperationIsReducedAsTheKernelsDo) {
       GroupConfig config = Config(true);
       config.mode = how.mode;
       config.reproducible = how.reproducible;
+      config.accumulator_mtus = AccumulatorFactor(type.type);
       engine = Engine(kOwn, 4, 1 << 20);
       ASSERT_TRUE(engine.Install(config).ok());
-      // A packet and five elements, or as many behind a header.
-      const size_t bytes = 256 + 5 * type.bytes - (how.inlined ? kControlBytes : 0);
+      // A packet and five elements, or as many as the next one holds, and as many behind a header.
+      const size_t second = std::min<size_t>(5 * type.bytes, 256 - kControlBytes);
+      const size_t bytes = 256 + second - (how.inlined ? kControlBytes : 0);
       const ControlHeader header = Call(op.op, type.type, bytes);
       std::array<Bytes, 2> data;
       for (Bytes& one : data) {
@@ -153,30 +159,37 @@ TEST_P(TypesTest, ASwitchWithoutTheTypeEndsTheCall) {
   }
 }
 
-// What takes more bytes while it is combined has no room in a narrow group: its slots lie an MTU apart.
-TEST_P(TypesTest, ANarrowGroupCombinesWhatIsNotWidened) {
+// What takes more bytes while it is combined than a group has for it has no room there: its slots lie so far
+// apart.
+TEST_P(TypesTest, AGroupCombinesWhatItHasRoomFor) {
   const Case& how = GetParam();
   GroupConfig config = Config(true);
   config.mode = how.mode;
   config.reproducible = how.reproducible;
-  const size_t wide = ArenaBytes(config);
-  config.narrow = true;
-  EXPECT_LT(ArenaBytes(config), wide);
-  for (const TypeInfo& type : kDataTypes) {
-    SCOPED_TRACE(type.name);
-    engine = Engine(kOwn, 4, ArenaBytes(config));
-    ASSERT_TRUE(engine.Install(config).ok());
-    ControlHeader header = Call(ReduceOp::kSum, type.type, 512 - (how.inlined ? kControlBytes : 0));
-    if (type.type != DataType::kByte && !IsWidened(type.type)) {
-      std::array<Bytes, 2> data;
-      for (Bytes& one : data) one.assign(header.count * type.bytes, 1);
-      Bytes want = data[0];
-      Accumulate(ReduceOp::kSum, type.type, want, data[1]);
-      EXPECT_EQ(Results(header, data), want);
-      continue;
+  size_t less = 0;
+  for (const uint32_t mtus : {1u, 2u, 4u}) {
+    config.accumulator_mtus = mtus;
+    EXPECT_GT(ArenaBytes(config), less);
+    less = ArenaBytes(config);
+  }
+  for (const uint32_t mtus : {1u, 2u}) {
+    config.accumulator_mtus = mtus;
+    for (const TypeInfo& type : kDataTypes) {
+      SCOPED_TRACE(type.name);
+      engine = Engine(kOwn, 4, ArenaBytes(config));
+      ASSERT_TRUE(engine.Install(config).ok());
+      ControlHeader header = Call(ReduceOp::kSum, type.type, 512 - (how.inlined ? kControlBytes : 0));
+      if (type.type != DataType::kByte && AccumulatorFactor(type.type) <= mtus) {
+        std::array<Bytes, 2> data;
+        for (Bytes& one : data) one.assign(header.count * type.bytes, 1);
+        Bytes want = data[0];
+        Combine(ReduceOp::kSum, type.type, want, data[0].data(), data[1].data());
+        EXPECT_EQ(Results(header, data), want);
+        continue;
+      }
+      header.flags = 0;
+      EXPECT_EQ(ReplyTo(header), ControlStatus::kUnsupported);
     }
-    header.flags = 0;
-    EXPECT_EQ(ReplyTo(header), ControlStatus::kUnsupported);
   }
 }
 

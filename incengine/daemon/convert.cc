@@ -83,6 +83,11 @@ proto::RefusalKind KindOf(StatusCode code) {
   }
 }
 
+uint32_t AccumulatorMtusOf(const proto::GroupConfig& message) {
+  if (message.accumulator_mtus() != 0) return message.accumulator_mtus();
+  return message.narrow() ? 1 : 2;
+}
+
 }  // namespace
 
 StatusOr<engine::GroupConfig> FromProto(const proto::GroupConfig& message, const PortNames& ports) {
@@ -100,7 +105,7 @@ StatusOr<engine::GroupConfig> FromProto(const proto::GroupConfig& message, const
                              .window_messages = message.window_messages(),
                              .slots = message.slots(),
                              .reproducible = message.reproducible(),
-                             .narrow = message.narrow(),
+                             .accumulator_mtus = AccumulatorMtusOf(message),
                              .block = message.block(),
                              .block_bytes = message.block_bytes()};
   // What is beyond its range becomes negative and is refused by Validate.
@@ -210,7 +215,8 @@ proto::GroupConfig ToProto(const engine::GroupConfig& config, const PortNames& p
   for (const auto& child : config.children) *message.add_children() = ToProto(child, ports);
   message.set_prompt_ns(static_cast<uint64_t>(config.prompt_ns));
   message.set_reproducible(config.reproducible);
-  message.set_narrow(config.narrow);
+  message.set_narrow(config.accumulator_mtus == 1);
+  message.set_accumulator_mtus(config.accumulator_mtus);
   message.set_block(config.block);
   message.set_block_bytes(config.block_bytes);
   return message;

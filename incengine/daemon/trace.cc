@@ -57,14 +57,14 @@ nlohmann::ordered_json ToJson(const engine::GroupConfig& config) {
                                   {"window_messages", config.window_messages},
                                   {"slots", config.slots},
                                   {"reproducible", config.reproducible},
-                                  {"narrow", config.narrow},
+                                  {"accumulator_mtus", config.accumulator_mtus},
                                   {"prompt_ns", config.prompt_ns}};
   if (config.block != 0) {
     group["block"] = config.block;
     group["block_bytes"] = config.block_bytes;
   }
   // Only where calls are refused for it.
-  if (config.abilities != Abilities::All()) {
+  if (engine::AbilitiesOf(config) != Abilities::All().Within(config.accumulator_mtus)) {
     group["types"] = nlohmann::ordered_json::array();
     for (const TypeInfo& row : kDataTypes) {
       if (config.abilities.Has(row.type)) group["types"].push_back(row.name);

@@ -43,24 +43,24 @@ TEST(ModeTable, PipesLieOneBehindTheOtherInTheGroupsRegion) {
 // Of 4,096 bytes of payload, 64 packets in flight or one, and two children: the table of docs/DEPLOY.md,
 // "Memory to fit".
 TEST(ModeTable, AGroupTakesWhatItHasNotSaidItDoesWithout) {
-  const auto bytes = [](Mode mode, bool narrow, bool small) {
+  const auto bytes = [](Mode mode, uint32_t mtus, bool small) {
     GroupConfig config{.mode = mode,
                        .path_mtu = 4096,
                        .message_packets = small ? 1u : 8u,
                        .window_messages = small ? 1u : 8u,
                        .slots = small ? 2u : 128u,
-                       .narrow = narrow};
+                       .accumulator_mtus = mtus};
     config.children.resize(2);
     return ArenaBytes(config);
   };
   const auto row = [&bytes](Mode mode) {
-    return std::array{bytes(mode, false, false), bytes(mode, true, false), bytes(mode, false, true),
-                      bytes(mode, true, true)};
+    return std::array{bytes(mode, 2, false), bytes(mode, 1, false), bytes(mode, 2, true),
+                      bytes(mode, 1, true), bytes(mode, 4, false)};
   };
-  using Row = std::array<size_t, 4>;
-  EXPECT_EQ(row(Mode::kTerminated), (Row{1048576, 983040, 45056, 36864}));
-  EXPECT_EQ(row(Mode::kTranslated), (Row{1051648, 527360, 16448, 8256}));
-  EXPECT_EQ(row(Mode::kAugmented), (Row{1579008, 1054720, 24704, 16512}));
+  using Row = std::array<size_t, 5>;
+  EXPECT_EQ(row(Mode::kTerminated), (Row{1048576, 983040, 45056, 36864, 1179648}));
+  EXPECT_EQ(row(Mode::kTranslated), (Row{1051648, 527360, 16448, 8256, 2100224}));
+  EXPECT_EQ(row(Mode::kAugmented), (Row{1579008, 1054720, 24704, 16512, 2627584}));
 }
 
 // The modules look for the up pipe at the beginning and for the down pipe behind it.

@@ -138,7 +138,7 @@ bool AdvanceControl(Call& call) {
   for (; state.next_child < state.children.size(); ++state.next_child) {
     const MessageRing& received = state.children[state.next_child].received;
     if (received.empty() || !MayGoUp(call, received.front().bytes)) return false;
-    // Inlined data need room for their sum, which takes less than two messages, in a narrow group one.
+    // Inlined data need room for their sum, which takes less than so many messages.
     if (!state.sum_at && received.front().bytes > kControlBytes) {
       const size_t messages = AccumulatorRoom(call.ctx.config) / call.ctx.config.path_mtu;
       state.sum_at = state.sums.Place(messages * received.front().bytes);

@@ -71,6 +71,9 @@ Status Validate(const GroupConfig& config, size_t port_count) {
   if (config.slots < 2 * window) {
     return Invalid(fmt::format("slots: {} is less than 2MW = {}", config.slots, 2 * window));
   }
+  if (!IsAccumulatorFactor(config.accumulator_mtus)) {
+    return Invalid(fmt::format("accumulator_mtus: {} is not 1, 2 or 4", config.accumulator_mtus));
+  }
   if (config.children.empty() || config.children.size() > kMaxChildren) {
     return Invalid(fmt::format("children: {} is not between 1 and {}", config.children.size(), kMaxChildren));
   }
@@ -101,7 +104,7 @@ Status Validate(const GroupConfig& config, size_t port_count) {
 }
 
 size_t AccumulatorRoom(const GroupConfig& config) {
-  return AccumulatorMtus(ShapeOf(config)) * config.path_mtu;
+  return size_t{config.accumulator_mtus} * config.path_mtu;
 }
 
 size_t SlotPayloadBytes(const GroupConfig& config) { return epic::SlotPayloadBytes(ShapeOf(config)); }

@@ -61,7 +61,9 @@ struct GroupConfig {
   uint32_t window_messages = 1;          // W
   uint32_t slots = 2;                    // N
   bool reproducible = false;             // sums in the order of children, the same bits each time
-  bool narrow = false;                   // it combines no FP16 and BF16: a slot need not hold two MTUs
+  // For the sum of a packet while it is built, in path MTUs: 1, 2 or 4. Types whose AccumulatorFactor is
+  // larger are not combined.
+  uint32_t accumulator_mtus = 2;
   uint64_t block = 0;                    // its memory here is this block, of several owners; 0: its own
   uint64_t block_bytes = 0;              // that the block is to have at least, for this owner
   std::optional<EndpointConfig> parent;  // none at the root
@@ -74,7 +76,7 @@ struct GroupConfig {
 inline ContextShape ShapeOf(const GroupConfig& config) {
   return {.mode = config.mode,
           .reproducible = config.reproducible,
-          .narrow = config.narrow,
+          .accumulator_mtus = config.accumulator_mtus,
           .path_mtu = config.path_mtu,
           .message_packets = config.message_packets,
           .window_messages = config.window_messages,
@@ -88,12 +90,12 @@ constexpr uint64_t MessageBytes(const GroupConfig& config) {
   return uint64_t{config.message_packets} * config.path_mtu;
 }
 
-// What the group's calls may need: what this switch has, of a narrow group without FP16 and BF16.
+// What the group's calls may need: what this switch has, and has room for while it is combined.
 inline Abilities AbilitiesOf(const GroupConfig& config) {
-  return config.narrow ? config.abilities.Narrow() : config.abilities;
+  return config.abilities.Within(config.accumulator_mtus);
 }
 
-// Bytes for the sum of a packet while it is built: two MTUs, in a narrow group one.
+// Bytes for the sum of a packet while it is built.
 size_t AccumulatorRoom(const GroupConfig& config);
 
 // OK, or INVALID_ARGUMENT with a message that names the field: sizes out of range, N not a power of two or

@@ -36,6 +36,7 @@ struct CreateOptions {
   std::optional<uint32_t> inline_bytes;
   uint64_t max_bytes = 0;
   float quantise = 0;
+  bool quantise_int8 = false;
   std::optional<uint32_t> start_psn;
   std::vector<std::string> types, operations;  // that each switch must have
   std::string path = "auto";                   // or "network", "hosts"

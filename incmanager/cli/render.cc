@@ -367,6 +367,7 @@ std::string RenderGroup(const proto::GroupState& group) {
   if (group.quantise() != 0)
     out += fmt::format("quantise    float32 times {}, summed as int32 that stays at its limits\n",
                        group.quantise());
+  if (group.quantise_int8()) out += "quantise    sums of float32, float16 and bfloat16 as blocks of int8\n";
   if (group.max_bytes() != 0) out += fmt::format("for         calls of up to {} bytes\n", group.max_bytes());
   out += Lacks(group) + MulticastLine(group);
   out += fmt::format("ranks       {} of {} joined\n", group.joined_ranks_size(), group.world_size());

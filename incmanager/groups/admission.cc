@@ -65,7 +65,9 @@ Failure WrongPath(Path path, Asker rank = {}) {
   return NoneOf("path", static_cast<int>(path), "auto, network and hosts", rank);
 }
 
-Failure WrongScale(float scale, Asker rank = {}) {
+Failure WrongQuantise(float scale, bool int8, Asker rank = {}) {
+  if (scale != 0 && int8)
+    return Invalid("quantise: a scale and int8 are two ways, and a group has one", rank);
   if (scale == 0 || IsScale(scale)) return {};
   return Invalid(fmt::format("quantise: {} is not a number from {} to {}", scale, kLeastScale, kLargestScale),
                  rank);
@@ -113,7 +115,15 @@ Failure Differs(const Group& group, const JoinRequest& join) {
     return Mismatch(join, fmt::format("path: rank {} asks for path {}, the group {} has path {}", join.rank,
                                       Name(join.path), spec.name, Name(spec.path)));
   // Sums differ by it. Who says nothing takes what the operator chose.
-  if (join.scale == spec.scale || (group.reserved && join.scale == 0)) return {};
+  if (join.scale == spec.scale && join.int8 == spec.int8) return {};
+  if (group.reserved && join.scale == 0 && !join.int8) return {};
+  if (join.int8 || spec.int8) {
+    const auto text = [](float scale, bool int8) {
+      return int8 ? "int8" : scale == 0 ? "none" : fmt::format("the scale {}", scale);
+    };
+    return Mismatch(join, fmt::format("quantise: rank {} has {}, the group {} has {}", join.rank,
+                                      text(join.scale, join.int8), spec.name, text(spec.scale, spec.int8)));
+  }
   const auto text = [](float scale) { return scale == 0 ? "none" : fmt::format("{}", scale); };
   return Mismatch(join, fmt::format("quantise: rank {} has the scale {}, the group {} has {}", join.rank,
                                     text(join.scale), spec.name, text(spec.scale)));
@@ -228,8 +238,9 @@ Failure Admission::WrongSizes(const GroupSpec& spec) const {
 }
 
 Failure Admission::RefusesGroup(const GroupSpec& spec) const {
-  return FirstOf({WrongText(spec.wrong), WrongScale(spec.scale), WrongModes(spec), WrongPolicy(spec),
-                  WrongSize(spec.world_size), WrongPath(spec.path), WrongHosts(spec), WrongSizes(spec)});
+  return FirstOf({WrongText(spec.wrong), WrongQuantise(spec.scale, spec.int8), WrongModes(spec),
+                  WrongPolicy(spec), WrongSize(spec.world_size), WrongPath(spec.path), WrongHosts(spec),
+                  WrongSizes(spec)});
 }
 
 // What is wrong in any group.
@@ -239,7 +250,7 @@ Failure Admission::WrongJoin(const JoinRequest& join) const {
       {WrongName("group:", join.group), WrongSize(join.world_size, rank),
        WrongText(WrongRank(join.rank, join.world_size), rank), WrongText(WrongQpn(join.qpn)),
        WrongMtu("max_path_mtu", join.max_path_mtu), WrongMode(join.mode, rank), WrongPath(join.path, rank),
-       WrongScale(join.scale, rank), WrongDatagramQpn(join), WrongText(join.wrong, rank)});
+       WrongQuantise(join.scale, join.int8, rank), WrongDatagramQpn(join), WrongText(join.wrong, rank)});
   if (!wrong.ok() || topology_->FindHostByAddress(join.ip)) return wrong;
   return RankFailure(ErrorCode::kNotFound, join.rank,
                      fmt::format("ip: the topology {} has no host with the address {} (rank {}, {})",

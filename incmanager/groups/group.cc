@@ -1,5 +1,6 @@
 #include "incmanager/groups/group.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace epic::manager {
@@ -34,8 +35,13 @@ GroupSpec WithDefaults(GroupSpec spec, Policy policy) {
 }
 
 Abilities NeedsOf(const GroupSpec& spec) {
-  if (spec.scale == 0) return spec.needs;
-  Abilities needs;
+  Abilities needs = spec.needs;
+  if (spec.int8) {
+    needs.Add(DataType::kBlock8);
+    needs.Add(ReduceOp::kSum);
+  }
+  if (spec.scale == 0) return needs;
+  needs = {};
   for (const TypeInfo& row : kDataTypes) {
     if (row.type != DataType::kFloat32 && spec.needs.Has(row.type)) needs.Add(row.type);
   }
@@ -47,7 +53,14 @@ Abilities NeedsOf(const GroupSpec& spec) {
   return needs;
 }
 
-bool IsNarrow(const GroupSpec& spec) { return spec.needs.HasTypes() && spec.needs == spec.needs.Narrow(); }
+uint32_t AccumulatorMtus(const GroupSpec& spec) {
+  if (spec.int8) return AccumulatorFactor(DataType::kBlock8);
+  uint32_t most = spec.needs.HasTypes() ? 1 : 2;
+  for (const TypeInfo& row : kDataTypes) {
+    if (spec.needs.Has(row.type)) most = std::max(most, AccumulatorFactor(row.type));
+  }
+  return most;
+}
 
 bool AsksForMulticast(const Group& group) {
   return std::ranges::any_of(group.members, [](const auto& member) {

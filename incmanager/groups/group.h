@@ -59,6 +59,7 @@ struct GroupSpec {
   Abilities needs;                       // that each switch of the tree must have
   uint64_t max_bytes = 0;                // of the longest call that it is for; 0: of any length
   float scale = 0;                       // what FP32 is multiplied by to be summed as INT32; 0: it is not
+  bool int8 = false;                     // sums of FP32, FP16 and BF16 travel as blocks of INT8
   std::string wrong;                     // with what was asked for, as far as it did not fit here
   Path path = Path::kUnspecified;        // auto
   Policy policy = Policy::kUnspecified;  // the manager's default
@@ -76,12 +77,13 @@ TimeShare ShareOf(const GroupSpec& spec);
 GroupSpec WithDefaults(GroupSpec spec, Policy policy);
 
 // What each switch of the tree must have: what was asked for; of a group with a scale INT32 and its
-// saturating sum, in place of FP32.
+// saturating sum, in place of FP32; of one with blocks of INT8 these, and their sum.
 Abilities NeedsOf(const GroupSpec& spec);
 
-// Whether types were declared, and none of them is combined in more bytes than it has: then no switch keeps
-// memory for that, and what is not declared and would need it is not for the switches.
-bool IsNarrow(const GroupSpec& spec);
+// For the sum of a packet while it is built, in path MTUs, at each switch: as many as the types need that
+// were declared, else those of FP16 and BF16. What is not declared and would need more is not for the
+// switches.
+uint32_t AccumulatorMtus(const GroupSpec& spec);
 
 enum class GroupPhase : uint8_t { kReserved, kJoining, kInstalling, kRunning, kLeaving, kFailed };
 const char* Name(GroupPhase phase);

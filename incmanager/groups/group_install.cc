@@ -39,7 +39,7 @@ ContextPlan ContextOf(const Group& group, uint64_t prompt_ns) {
           .name = group.spec.name,
           .mode = group.spec.mode,
           .reproducible = group.spec.reproducible,
-          .narrow = IsNarrow(group.spec),
+          .accumulator_mtus = AccumulatorMtus(group.spec),
           .world_size = group.spec.world_size,
           .path_mtu = group.path_mtu,
           .message_packets = group.window.message_packets,
@@ -133,12 +133,15 @@ void GroupLife::TellRanks(Group* group) {
     world_->Note(fmt::format("group {}: calls that need {} {}: not in {}", group->spec.name, lack.what,
                              group->hosts_reach ? "go by the hosts" : "are refused", lack.where));
   }
+  const uint32_t levels = LevelsOf(group->plan);
   for (JoinedReply& reply : group->plan.replies) {
     reply.abilities = common.abilities;
     reply.lacks = group->lacks;
     reply.path_reason = group->path_reason;
     reply.hosts_reach = group->hosts_reach;
     reply.scale = group->spec.scale;
+    reply.int8 = group->spec.int8;
+    reply.levels = levels;
   }
 }
 
@@ -221,7 +224,8 @@ void GroupLife::GoByHosts(Nanos now, Group* group, const Failure& refused) {
                           .path_mtu = group->path_mtu,
                           .path = Path::kHosts,
                           .path_reason = group->path_reason,
-                          .scale = group->spec.scale};
+                          .scale = group->spec.scale,
+                          .int8 = group->spec.int8};
   group->plan.replies.assign(group->spec.world_size, reply);
   Run(now, group);
 }

@@ -72,6 +72,7 @@ Group GroupLife::NewGroup(const JoinRequest& join) const {
                              .needs = join.needs,
                              .max_bytes = join.max_bytes,
                              .scale = join.scale,
+                             .int8 = join.int8,
                              .path = join.path},
                             default_policy_);
   return group;

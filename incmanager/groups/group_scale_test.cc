@@ -85,6 +85,83 @@ TEST(GroupScale, AllRanksHaveTheGroupsScale) {
               HasSubstr("quantise: nan is not a number"));
 }
 
+GroupSpec WithBlocks() {
+  GroupSpec spec = Scaled(0);
+  spec.int8 = true;
+  return spec;
+}
+
+// Blocks are summed in four times their bytes. What was declared is needed beside them.
+TEST(GroupScale, AGroupWithBlocksNeedsThemAndRoomForTheirSums) {
+  GroupSpec spec = WithBlocks();
+  EXPECT_EQ(NamesOf(NeedsOf(spec)), "type block8, operation sum");
+  EPIC_CHECK(AddTypes("float32", &spec.needs).empty());
+  EXPECT_EQ(NamesOf(NeedsOf(spec)), "types float32 and block8, operation sum");
+  EXPECT_EQ(AccumulatorMtus(spec), 4u);
+  for (const bool has : {true, false}) {
+    GroupWorldFixture w(testing::Tree32());
+    EngineReport report = w.Report(w.Id("leaf1"));
+    report.abilities = has ? Abilities::All() : Abilities::All().Within(2);
+    ASSERT_TRUE(w.switches.Heartbeat(w.now, "leaf1", &report).ok());
+    ASSERT_TRUE(w.groups()->Create(WithBlocks()).ok());
+    w.JoinAll(4);
+    w.AnswerInstalls();
+    if (has) {
+      const auto* joined = w.Last<JoinedReply>(103);
+      ASSERT_NE(joined, nullptr);
+      EXPECT_TRUE(joined->int8);
+      EXPECT_TRUE(joined->abilities.Has(DataType::kBlock8));
+      EXPECT_EQ(joined->levels, 2u);
+      for (const ContextPlan& context : w.groups()->Find("g")->plan.contexts)
+        EXPECT_EQ(context.accumulator_mtus, 4u);
+    } else {
+      const auto* refused = w.Last<Failure>(103);
+      ASSERT_NE(refused, nullptr);
+      EXPECT_THAT(refused->message, HasSubstr("type block8 is not in leaf1"));
+    }
+  }
+}
+
+TEST(GroupScale, AGroupWithoutBlocksDoesNotHaveThem) {
+  GroupWorldFixture w(testing::Tree32());
+  ASSERT_TRUE(w.groups()->Create(Scaled(0)).ok());
+  w.JoinAll(4);
+  w.AnswerInstalls();
+  const auto* joined = w.Last<JoinedReply>(103);
+  ASSERT_NE(joined, nullptr);
+  EXPECT_FALSE(joined->int8);
+  EXPECT_FALSE(joined->abilities.Has(DataType::kBlock8));
+  EXPECT_TRUE(joined->lacks.empty()) << "no program asks for them";
+}
+
+TEST(GroupScale, BlocksAndAScaleAreTwoWays) {
+  const auto join = [](GroupWorldFixture& w, uint32_t rank, float scale, bool int8) {
+    JoinRequest request = w.Request("h" + std::to_string(rank), rank, 4, "g");
+    request.scale = scale;
+    request.int8 = int8;
+    w.groups()->OnJoin(w.now, 100 + rank, request);
+    const auto* refused = w.Last<Failure>(100 + rank);
+    return refused == nullptr ? std::string() : refused->message;
+  };
+  GroupWorldFixture w(testing::Tree32());
+  EXPECT_EQ(join(w, 0, 0, true), "");
+  EXPECT_EQ(join(w, 1, 0, false), "quantise: rank 1 has none, the group g has int8");
+  EXPECT_EQ(w.Last<Failure>(101)->code, ErrorCode::kMismatch);
+  EXPECT_EQ(join(w, 2, 10, false), "quantise: rank 2 has the scale 10, the group g has int8");
+  EXPECT_EQ(join(w, 3, 10, true), "quantise: a scale and int8 are two ways, and a group has one");
+  GroupWorldFixture operators(testing::Tree32());
+  ASSERT_TRUE(operators.groups()->Create(WithBlocks()).ok());
+  EXPECT_EQ(join(operators, 0, 0, false), "") << "who says nothing takes it";
+  EXPECT_EQ(join(operators, 1, 0, true), "");
+  GroupWorldFixture scaled(testing::Tree32());
+  ASSERT_TRUE(scaled.groups()->Create(Scaled(1000)).ok());
+  EXPECT_EQ(join(scaled, 0, 0, true), "quantise: rank 0 has int8, the group g has the scale 1000");
+  GroupSpec both = WithBlocks();
+  both.name = "other";
+  both.scale = 1000;
+  EXPECT_THAT(std::string(scaled.groups()->Create(both).message()), HasSubstr("a group has one"));
+}
+
 // All ranks are told the same, the one with that input as well. Without a scale there is no such thing.
 TEST(GroupScale, AnInputThatIsNotFiniteIsToldToAll) {
   for (const bool scale : {true, false}) {

@@ -209,7 +209,7 @@ Result<NetworkWay> Placer::SizesOf(const Group& group, Tree tree,
   for (const TreeInner& inner : way.tree.inner) {
     way.bytes.push_back(ContextBytes({.mode = offers[inner.node].mode,
                                       .reproducible = group.spec.reproducible,
-                                      .narrow = IsNarrow(group.spec),
+                                      .accumulator_mtus = AccumulatorMtus(group.spec),
                                       .path_mtu = way.path_mtu,
                                       .message_packets = way.window.message_packets,
                                       .window_messages = way.window.window_messages,
@@ -315,11 +315,11 @@ Result<NetworkWay> Placer::WayOfNetwork(const Group& group, std::vector<RootChoi
 
 Common Placer::CommonOf(const Group& group) const {
   Common out{.abilities = Abilities::All(), .lacks = {}, .by_switch = {}};
-  if (IsNarrow(group.spec)) {
-    out.abilities = out.abilities.Narrow();
-    for (const TypeInfo& row : kDataTypes) {
-      if (IsWidened(row.type))
-        out.lacks.push_back({fmt::format("type {}", row.name), "the types that the group was created for"});
+  const Abilities roomless = out.abilities.Within(AccumulatorMtus(group.spec)).Lacking(out.abilities);
+  out.abilities = out.abilities.Within(AccumulatorMtus(group.spec));
+  for (const TypeInfo& row : kCallerTypes) {
+    if (roomless.Has(row.type)) {
+      out.lacks.push_back({fmt::format("type {}", row.name), "the types that the group was created for"});
     }
   }
   for (const ContextPlan& context : group.plan.contexts) {

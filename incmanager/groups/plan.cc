@@ -315,6 +315,17 @@ void TellRates(const Topology& topology, const std::vector<Forwarding>& tables, 
   }
 }
 
+uint32_t LevelsOf(const GroupPlan& plan) {
+  uint32_t levels = 0;
+  for (const ContextPlan& context : plan.contexts) {
+    uint32_t here = 1;
+    for (NodeId above = context.parent_node; above != kNoNode; ++here)
+      above = std::ranges::find(plan.contexts, above, &ContextPlan::node)->parent_node;
+    levels = std::max(levels, here);
+  }
+  return levels;
+}
+
 void ReleasePlan(const GroupPlan& plan, Nanos now, QpnPool* qpns) {
   for (const ContextPlan& context : plan.contexts) {
     if (context.parent) qpns->GiveBack(context.node, context.parent->local_qpn, now);

@@ -49,6 +49,7 @@ struct JoinRequest {
   uint64_t max_bytes = 0;  // as in GroupSpec, like these
   Abilities needs;         // types alone
   float scale = 0;
+  bool int8 = false;
   bool tells_calls = false;
   uint32_t datagram_qpn = 0;  // 0: it neither asks for multicast nor would take it
   DatagramReach datagram_reach = DatagramReach::kNobodys;
@@ -98,6 +99,8 @@ struct JoinedReply {
   std::string path_reason;                 // why it goes by the hosts, or why no call may
   bool hosts_reach = false;                // by the network's path: calls may go by the hosts
   float scale = 0;                         // as in GroupSpec
+  bool int8 = false;                       // the same
+  uint32_t levels = 0;                     // of switches, in its tree
   bool asks = false;                       // its memory in switches is in blocks: calls with data ask for it
   std::optional<MulticastGroup> multicast;
   Failure no_multicast;  // why none, if some rank asks for it or would take it
@@ -129,7 +132,7 @@ struct ContextPlan {
   std::string name;
   Mode mode = kDefaultMode;
   bool reproducible = false;
-  bool narrow = false;
+  uint32_t accumulator_mtus = 2;
   uint32_t world_size = 0;
   uint32_t path_mtu = 0;
   uint32_t message_packets = 0;
@@ -158,6 +161,9 @@ Footprint FootprintOf(const Topology& topology, const std::vector<Forwarding>& t
 
 // Sets the rate of each edge.
 void TellRates(const Topology& topology, const std::vector<Forwarding>& tables, GroupPlan* plan);
+
+// Switches that a result passes on its way from the farthest rank to the root, that included.
+uint32_t LevelsOf(const GroupPlan& plan);
 
 // The modes of single switches, where they differ from their group's.
 using SwitchModes = std::map<NodeId, Mode>;

@@ -18,10 +18,12 @@ TEST(ContextBytes, AreThoseThatTheEngineTakes) {
       for (const auto& [m, w, n] :
            {std::array{1u, 1u, 2u}, {8u, 8u, 128u}, {3u, 5u, 32u}, {1u, 300u, 1024u}}) {
         for (const uint32_t children : {1u, 2u, 7u, 64u}) {
-          for (const uint32_t flags : {0u, 1u, 2u, 3u, 4u, 5u, 6u, 7u}) {
+          for (const uint32_t flags : {0u, 1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u, 13u}) {
             const ContextShape shape{.mode = mode,
                                      .reproducible = (flags & 1) != 0,
-                                     .narrow = (flags & 2) != 0,
+                                     .accumulator_mtus = (flags & 8) != 0   ? 4u
+                                                         : (flags & 2) != 0 ? 1u
+                                                                            : 2u,
                                      .path_mtu = mtu,
                                      .message_packets = m,
                                      .window_messages = w,
@@ -35,7 +37,7 @@ TEST(ContextBytes, AreThoseThatTheEngineTakes) {
             config.window_messages = w;
             config.slots = n;
             config.reproducible = shape.reproducible;
-            config.narrow = shape.narrow;
+            config.accumulator_mtus = shape.accumulator_mtus;
             config.children.resize(children);
             if (shape.has_parent) config.parent.emplace();
             ASSERT_EQ(ContextBytes(shape), engine::Arena::RoundUp(engine::ArenaBytes(config)))
@@ -47,7 +49,7 @@ TEST(ContextBytes, AreThoseThatTheEngineTakes) {
       }
     }
   }
-  EXPECT_EQ(compared, kModes.size() * 3 * 4 * 4 * 8);
+  EXPECT_EQ(compared, kModes.size() * 3 * 4 * 4 * 10);
   EXPECT_EQ(ContextBytes({.mode = Mode::kUnspecified, .path_mtu = 1024, .slots = 2}), 0U);
 }
 

@@ -116,6 +116,8 @@ proto::Joined ToProto(const JoinedReply& reply) {
   out.set_path_reason(reply.path_reason);
   out.set_hosts_reach(reply.hosts_reach);
   out.set_quantise(reply.scale);
+  out.set_quantise_int8(reply.int8);
+  out.set_levels(reply.levels);
   if (reply.multicast) *out.mutable_multicast() = ToProto(*reply.multicast);
   if (!reply.no_multicast.ok()) {
     out.set_multicast_reason(reply.no_multicast.message);
@@ -152,6 +154,7 @@ JoinRequest FromProto(const proto::Join& join) {
   out.path = FromProto(join.path());
   out.max_bytes = join.max_bytes();
   out.scale = join.quantise();
+  out.int8 = join.quantise_int8();
   out.tells_calls = join.tells_calls();
   out.datagram_qpn = join.datagram_qpn();
   out.datagram_reach = FromProto(join.datagram_reach());
@@ -171,6 +174,7 @@ GroupSpec FromProto(const proto::CreateGroupRequest& request) {
   out.reproducible = request.reproducible();
   out.max_bytes = request.max_bytes();
   out.scale = request.quantise();
+  out.int8 = request.quantise_int8();
   out.path_mtu = request.path_mtu();
   out.path = FromProto(request.path());
   out.message_packets = request.message_packets();
@@ -233,7 +237,8 @@ proto::GroupConfig ToProto(const ContextPlan& context) {
   out.set_slots(context.slots);
   out.set_prompt_ns(context.prompt_ns);
   out.set_reproducible(context.reproducible);
-  out.set_narrow(context.narrow);
+  out.set_narrow(context.accumulator_mtus == 1);
+  out.set_accumulator_mtus(context.accumulator_mtus);
   out.set_block(context.block);
   out.set_block_bytes(context.block_bytes);
   if (context.parent) *out.mutable_parent() = ToProto(*context.parent);
@@ -300,6 +305,7 @@ proto::GroupState ToProto(const Topology& topology, const Group& group) {
   out.set_reproducible(group.spec.reproducible);
   out.set_max_bytes(group.spec.max_bytes);
   out.set_quantise(group.spec.scale);
+  out.set_quantise_int8(group.spec.int8);
   *out.mutable_placement() = PlacementOf(group);
   for (const auto& [name, mode] : group.spec.switch_modes)
     (*out.mutable_switch_modes())[name] = static_cast<proto::Mode>(mode);
@@ -366,35 +372,6 @@ proto::Event ToProto(const Event& event, Nanos now) {
   out.set_about(event.about);
   out.set_text(event.text);
   return out;
-}
-
-void AddTrouble(const proto::DumpReply& tables, uint64_t group_id, proto::TreeNode* node) {
-  using Counters = google::protobuf::RepeatedPtrField<proto::Counter>;
-  const auto value = [](const Counters& counters, std::string_view name) {
-    const auto it = std::ranges::find(counters, name, &proto::Counter::name);
-    return it == counters.end() ? 0 : it->value();
-  };
-  for (const proto::GroupDump& group : tables.groups()) {
-    if (group.config().group_id() != group_id) continue;
-    const auto add = [node](const char* name, uint64_t count) {
-      proto::Counter& counter = *node->add_trouble();
-      counter.set_name(name);
-      counter.set_value(count);
-    };
-    // drop_duplicate: what children, hosts among them, have sent again.
-    for (const char* name : {"repeats", "drop_duplicate", "drop_gap", "drop_above_window", "drop_wrong_port",
-                             "rnr_naks_received"})
-      add(name, value(group.counters(), name));
-    // What no repetition cures is rare enough to be told only where there is any.
-    for (const char* name : {"drop_stranger", "drop_bad_pkey", "drop_unexpected_opcode", "drop_bad_length",
-                             "drop_bad_control"}) {
-      if (const uint64_t count = value(group.counters(), name); count != 0) add(name, count);
-    }
-    uint64_t rnr_naks = value(group.parent().counters(), "rnr_naks_sent");
-    for (const proto::EndpointDump& child : group.children())
-      rnr_naks += value(child.counters(), "rnr_naks_sent");
-    add("rnr_naks_sent", rnr_naks);
-  }
 }
 
 }  // namespace epic::manager

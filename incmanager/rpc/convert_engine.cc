@@ -115,4 +115,33 @@ InstallAnswer FromProto(const proto::InstallReply& reply) {
   return answer;
 }
 
+void AddTrouble(const proto::DumpReply& tables, uint64_t group_id, proto::TreeNode* node) {
+  using Counters = google::protobuf::RepeatedPtrField<proto::Counter>;
+  const auto value = [](const Counters& counters, std::string_view name) {
+    const auto it = std::ranges::find(counters, name, &proto::Counter::name);
+    return it == counters.end() ? 0 : it->value();
+  };
+  for (const proto::GroupDump& group : tables.groups()) {
+    if (group.config().group_id() != group_id) continue;
+    const auto add = [node](const char* name, uint64_t count) {
+      proto::Counter& counter = *node->add_trouble();
+      counter.set_name(name);
+      counter.set_value(count);
+    };
+    // drop_duplicate: what children, hosts among them, have sent again.
+    for (const char* name : {"repeats", "drop_duplicate", "drop_gap", "drop_above_window", "drop_wrong_port",
+                             "rnr_naks_received"})
+      add(name, value(group.counters(), name));
+    // What no repetition cures is rare enough to be told only where there is any.
+    for (const char* name : {"drop_stranger", "drop_bad_pkey", "drop_unexpected_opcode", "drop_bad_length",
+                             "drop_bad_control"}) {
+      if (const uint64_t count = value(group.counters(), name); count != 0) add(name, count);
+    }
+    uint64_t rnr_naks = value(group.parent().counters(), "rnr_naks_sent");
+    for (const proto::EndpointDump& child : group.children())
+      rnr_naks += value(child.counters(), "rnr_naks_sent");
+    add("rnr_naks_sent", rnr_naks);
+  }
+}
+
 }  // namespace epic::manager

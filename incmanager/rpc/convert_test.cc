@@ -69,6 +69,9 @@ TEST(Convert, ARanksTypesAreThoseOfAGroup) {
   EXPECT_EQ(NamesOf(FromProto(join).needs), "types float32 and int32");
   EXPECT_EQ(FromProto(join).max_bytes, 4096U);
   EXPECT_EQ(FromProto(join).scale, 0.5f);
+  EXPECT_FALSE(FromProto(join).int8);
+  join.set_quantise_int8(true);
+  EXPECT_TRUE(FromProto(join).int8);
   EXPECT_EQ(FromProto(join).wrong, "");
   join.add_types("int33");
   EXPECT_NE(FromProto(join).wrong.find("types: 'int33' is not a type"), std::string::npos);

@@ -34,6 +34,11 @@ def path_of_reduce_scatter(output, op=distributed.ReduceOp.SUM, group=None):
     return (group or distributed.group.WORLD).path_of_reduce_scatter(output, op)
 
 
+def quantise(on, group=None):
+    """Whether calls made from now on may travel as blocks of INT8, in a group that has them (EPIC_QUANTISE=int8); the same on all ranks."""
+    (group or distributed.group.WORLD).quantise(on)
+
+
 def _told(store, size):
     """What each rank says of its join: "0" or "1" if others are the reason, then why it was refused, if it was."""
     deadline = time.monotonic() + _TELLING_S

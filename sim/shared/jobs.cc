@@ -164,8 +164,8 @@ Job SharedShape::ChooseJob(const Scenario& scenario, int number) {
   if (scenario.path == "hosts") spec.path = manager::Path::kHosts;
   if (!crowded && OneIn(3)) spec.max_bytes = static_cast<uint64_t>(choices.OneOf({64, 1024, 65536}));
   if (OneIn(3)) {
-    for (const TypeInfo& row : kDataTypes) {
-      if (!IsWidened(row.type)) spec.needs.Add(row.type);
+    for (const TypeInfo& row : kCallerTypes) {
+      if (AccumulatorFactor(row.type) == 1) spec.needs.Add(row.type);
     }
   }
   if (!job.reserved) return job;

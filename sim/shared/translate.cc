@@ -77,7 +77,7 @@ engine::GroupConfig ConfigOf(const manager::ContextPlan& context) {
                              .window_messages = context.window_messages,
                              .slots = context.slots,
                              .reproducible = context.reproducible,
-                             .narrow = context.narrow,
+                             .accumulator_mtus = context.accumulator_mtus,
                              .block = context.block,
                              .block_bytes = context.block_bytes,
                              .prompt_ns = static_cast<Nanos>(context.prompt_ns)};

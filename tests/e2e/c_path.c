@@ -33,6 +33,12 @@ static void Refusals(epicComm_t comm) {
   uint64_t inputs = 77, results = 77;
   if (epicCommQuantised(NULL, &scale, &inputs, &results) != epicInvalidArgument || scale != 77)
     Wrong("what is quantised, without a communicator", "not refused");
+  int int8 = 77;
+  if (epicCommInt8(NULL, &int8) != epicInvalidArgument || epicCommInt8(comm, NULL) != epicInvalidArgument ||
+      epicCommSetQuantise(NULL, 1) != epicInvalidArgument || int8 != 77)
+    Wrong("epicCommInt8", "takes what is null");
+  if (epicCommInt8(comm, &int8) != epicSuccess || int8 != 0 || epicCommSetQuantise(comm, 0) != epicSuccess)
+    Wrong("epicCommInt8", "tells of blocks that there are not");
   if (epicCommQuantised(comm, NULL, NULL, NULL) != epicSuccess)
     Wrong("epicCommQuantised", epicGetLastError());
   if (epicCommQuantised(comm, &scale, &inputs, &results) != epicSuccess || scale != 0 || inputs != 0 ||

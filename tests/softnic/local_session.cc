@@ -62,6 +62,7 @@ Error LocalManager::Join(const internal::JoinInfo& info, internal::JoinedInfo* j
   if (by_hosts) {
     internal::JoinedInfo joined = JoinedByHosts(group.id);
     joined.abilities.scale = abilities_.scale;
+    joined.abilities.blocks = abilities_.blocks;
     joined.multicast = MulticastOf(group);
     if (!joined.multicast) joined.multicast_reason = "the network is an old one";
     *joined_info = joined;

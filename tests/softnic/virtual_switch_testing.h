@@ -41,6 +41,7 @@ class VirtualSwitch final : public engine::Effects {
                                .message_packets = kMessagePackets,
                                .window_messages = kWindowMessages,
                                .slots = 2 * kMessagePackets * kWindowMessages,
+                               .accumulator_mtus = abilities.Has(DataType::kBlock8) ? 4u : 2u,
                                .prompt_ns = kMillisecond,
                                .abilities = abilities};
     for (const auto& [rank, qpn] : qpn_of_rank) {

@@ -78,7 +78,7 @@ def in_engine():
 
 
 def in_show():
-    text = body(read("incmanager/rpc/convert.cc"), "void AddTrouble(")
+    text = body(read("incmanager/rpc/convert_engine.cc"), "void AddTrouble(")
     return [(name, "show") for name in set(re.findall(r'"(\w+)"', text)) - {"rnr_naks_sent"}] + [("rnr_naks_sent", "show")]
 
 

@@ -159,10 +159,9 @@ struct PathTaken {
 // How to join a group. What is left at its default comes from the environment: EPIC_GROUP, EPIC_RANK,
 // EPIC_SIZE, EPIC_MANAGER, EPIC_IFNAME, EPIC_MODE, EPIC_PATH (auto, network, hosts), EPIC_ALGORITHM (auto,
 // doubling, ring, multicast), EPIC_MAX_BYTES, EPIC_TYPES, EPIC_QUANTISE, EPIC_TIMEOUT, EPIC_JOIN_TIMEOUT and
-// EPIC_MANAGER_TIMEOUT (seconds);
-// else rank and size from RANK and WORLD_SIZE (torchrun), OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE,
-// SLURM_PROCID and SLURM_NTASKS, or PMI_RANK and PMI_SIZE (MPICH). A group of one rank needs neither manager
-// nor port, whatever path it asks for: what it calls is a copy.
+// EPIC_MANAGER_TIMEOUT (seconds); else rank and size from RANK and WORLD_SIZE (torchrun),
+// OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE, SLURM_PROCID and SLURM_NTASKS, or PMI_RANK and PMI_SIZE
+// (MPICH). A group of one rank needs neither manager nor port, whatever path it asks for: it copies.
 struct Options {
   std::string group;  // name; "default" if nobody says otherwise
   int rank = -1;
@@ -188,6 +187,7 @@ struct Options {
   // 1e20; 0: as the group was created, else FP32 is summed as such. If this rank's join creates the group,
   // the others must say the same; else the group must have that scale. Init is refused if not.
   float quantise = 0;
+  bool quantise_int8 = false;  // instead: FP sums travel as blocks of INT8 (docs/HOST.md, "Blocks of INT8")
   bool environment = true;  // false: what is left at its default is not looked for in the environment
   // Called again and again by a thread that waits for a call, in the collective itself or in Request::Wait,
   // so that what else it has to do goes on; the thread polls then, however long that takes. Not by Destroy,
@@ -229,6 +229,9 @@ struct Quantisation {
   float scale = 0;                 // 0: it does not
   uint64_t saturated_inputs = 0;   // of this rank's inputs, when they were multiplied
   uint64_t saturated_results = 0;  // of the results that it has received
+  bool int8 = false;       // it does not, but sums with more bytes than plain_bytes travel as blocks of INT8
+  size_t plain_bytes = 0;  // of all ranks' shares together
+  int levels = 0;          // of switches, or of hosts one after the other, that make such a sum blocks
 };
 
 // Of a group whose memory in switches other groups own, too (policy temporal; docs/HOST.md, "Memory that
@@ -304,6 +307,8 @@ class EPIC_API Communicator {
   DatagramCounts Datagrams() const;
   // Deadline of the calls made from now on; milliseconds::max() is for ever. Ignored if it is not positive.
   void SetTimeout(std::chrono::milliseconds timeout);
+  // Whether calls from now on may travel as blocks of INT8, if the group has them; the same on all ranks.
+  void SetQuantise(bool on);
 
   const std::shared_ptr<internal::Comm>& impl() const { return impl_; }
 

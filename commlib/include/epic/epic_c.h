@@ -119,6 +119,11 @@ EPIC_C_API const char* epicGetRedOpString(epicRedOp_t op);
  * limit of INT32 so far. Each of the pointers may be null. */
 EPIC_C_API epicResult_t epicCommQuantised(epicComm_t comm, float* scale, uint64_t* saturated_inputs,
                                           uint64_t* saturated_results);
+/* Whether larger sums of floating-point numbers travel as blocks of INT8 (EPIC_QUANTISE=int8, or as the group
+ * was created): 1 or 0. epicCommSetQuantise: whether calls made from now on may, as
+ * Communicator::SetQuantise; the same on all ranks. */
+EPIC_C_API epicResult_t epicCommInt8(epicComm_t comm, int* int8);
+EPIC_C_API epicResult_t epicCommSetQuantise(epicComm_t comm, int on);
 /* Whether other groups own the group's memory in switches, too, how many calls so far were granted it, and
  * how many went by the hosts because another group had it. Each of the pointers may be null. */
 EPIC_C_API epicResult_t epicCommShared(epicComm_t comm, int* shares, uint64_t* granted, uint64_t* busy);
