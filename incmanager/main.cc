@@ -90,9 +90,7 @@ class Commands {
     serve.Add("--max-waiting", &serve_.groups.max_waiting, "ranks of one address that wait for others, at most")
         .From(1u, 1'000'000u, "ranks")
         .ShowDefault();
-    serve
-        .Add("--max-refusals", &serve_.groups.refusals_a_second,
-             "joins of one peer refused in a second that are told one by one; more are counted")
+    serve.Add("--max-refusals", &serve_.groups.refusals_a_second, "refused joins of one peer that a second tells")
         .From(1u, 1'000'000u, "refusals")
         .ShowDefault();
     serve.Add("--join-timeout", &join_timeout_s_, "how long ranks wait for each other")
@@ -122,10 +120,7 @@ class Commands {
              "multicast")
         .Changed([this](std::string& text) { return ReadMulticast(text); })
         .ShowDefault();
-    serve
-        .Add("--store", &serve_.store,
-             "folder in which is kept what outlives the manager: what operators have reserved and set, and events; "
-             "memory: nothing outlives it")
+    serve.Add("--store", &serve_.store, "folder of what outlives the manager, as DEPLOY.md says; memory: nothing does")
         .ShowDefault(std::string(kDefaultStore) + " if it is there, else memory");
     serve.Add("--start-psn", &serve_.groups.start_psn, "for tests: first PSN of every endpoint; else random")
         .From(0u, kMaxPsn, "a PSN has 24 bits");
@@ -355,12 +350,9 @@ class Commands {
             [this](const std::vector<std::string>& values) {
               return ReadQuantise(values.back(), &create_.quantise, &create_.quantise_int8);
             },
-            "int8: sums of FP32, FP16 and BF16 travel as blocks of INT8 with a scale each, which is a fourth "
-            "of "
-            "FP32's bytes, and are rounded. A number: FP32 is summed as whole numbers, over switches that "
-            "have "
-            "integers alone: each element times this, rounded, as INT32 that stays at its limits, and "
-            "divided again")
+            "int8: sums of FP32, FP16 and BF16 travel as blocks of INT8 with a scale each, which is a fourth of "
+            "FP32's bytes, and are rounded. A number: FP32 is summed as whole numbers, over switches that have "
+            "integers alone: each element times this, as INT32 that stays at its limits, and divided again")
         .OneValueEach();
     command.Add("--operations", &create_.operations, "the same of operations, as product,bxor")
         .Delimiter(',');
