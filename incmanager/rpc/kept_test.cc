@@ -33,6 +33,7 @@ GroupSpec FullSpec() {
                  .needs = {},
                  .max_bytes = uint64_t{1} << 40,
                  .scale = 1e-20f,
+                 .int8 = true,
                  .path = Path::kNetwork,
                  .policy = Policy::kTemporal,
                  .prefer = Prefer::kLatency,
@@ -49,7 +50,7 @@ GroupSpec FullSpec() {
 // A field that is added does not compile without its row here.
 void ExpectSame(const GroupSpec& got, const GroupSpec& want) {
   const auto& [name, world_size, hosts, mode, switch_modes, reproducible, path_mtu, message_packets,
-               window_messages, start_psn, inline_bytes, needs, max_bytes, scale, wrong, path, policy, prefer,
+               window_messages, start_psn, inline_bytes, needs, max_bytes, scale, int8, wrong, path, policy, prefer,
                rate_kbps, tenant, duty, job, phase] = got;
   EXPECT_EQ(name, want.name);
   EXPECT_EQ(world_size, want.world_size);
@@ -65,6 +66,7 @@ void ExpectSame(const GroupSpec& got, const GroupSpec& want) {
   EXPECT_EQ(needs, want.needs);
   EXPECT_EQ(max_bytes, want.max_bytes);
   EXPECT_EQ(scale, want.scale);
+  EXPECT_EQ(int8, want.int8);
   EXPECT_EQ(wrong, "");
   EXPECT_EQ(path, want.path);
   EXPECT_EQ(policy, want.policy);
