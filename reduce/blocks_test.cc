@@ -1,5 +1,6 @@
 #include "reduce/blocks.h"
 
+#include <cmath>
 #include <random>
 #include <string>
 
@@ -291,10 +292,16 @@ TEST(BlocksTest, AProductIsRoundedBeforeTheSum) {
   ForEachTarget([&] { EXPECT_TRUE(std::isnan(BlockScale(SumOf({a, b}).data()))); });
 }
 
-// Of the type block8 they are what those of all types call.
+// Of the type block8 they are what those of all types call: rounded once, however many contributions there
+// are.
 TEST(BlocksTest, AreCombinedAsAType) {
-  const std::vector<std::vector<uint8_t>> ranks = {
-      ReferenceBlocks(Floats(130, 1.5f)), ReferenceBlocks(Floats(130, -7)), ReferenceBlocks(Floats(130, 40))};
+  std::vector<std::vector<uint8_t>> ranks;
+  for (const float rank : {1.0f, 2.0f, 3.0f}) {
+    Floats numbers(130);
+    for (size_t i = 0; i < numbers.size(); ++i)
+      numbers[i] = rank * std::sin(0.37f * static_cast<float>(i) + rank);
+    ranks.push_back(ReferenceBlocks(numbers));
+  }
   const size_t bytes = ranks[0].size();
   const auto sum = ReduceOp::kSum;
   const auto type = DataType::kBlock8;
