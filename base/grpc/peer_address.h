@@ -8,7 +8,7 @@
 
 namespace epic {
 
-// Of ServerContext::peer() behind an Acceptor: "unix-abstract:epic-12-7/10.0.0.1", in which the last part has been named by
+// Of ServerContext::peer() behind an Acceptor: "unix-abstract:epic-9f3c-7/10.0.0.1", in which the last part has been named by
 // Relay, is "10.0.0.1". Of any other it is what gRPC says.
 inline std::string PeerAddress(const std::string& peer) {
   constexpr std::string_view kOfRelay = "unix-abstract:epic-";

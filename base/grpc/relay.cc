@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <random>
 #include <set>
 #include <utility>
 
@@ -31,7 +32,15 @@ bool NameEnd(int fd, const std::string& name) {
               static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + size)) == 0;
 }
 
+uint64_t AnyNumber() {
+  std::random_device random;
+  return uint64_t{random()} << 32 | random();
+}
+
 }  // namespace
+
+Relay::Relay(int epoll, uint64_t frames_a_second, std::function<void(int fd)> gone)
+    : epoll_(epoll), frames_a_second_(frames_a_second), gone_(std::move(gone)), token_(AnyNumber()) {}
 
 Relay::~Relay() {
   std::set<Line*> all;
@@ -45,7 +54,7 @@ Relay::~Relay() {
 int Relay::Begin(int fd, const std::string& peer) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) return -1;
-  if (!NameEnd(ends[0], fmt::format("epic-{}-{}/{}", getpid(), next_++, peer))) {
+  if (!NameEnd(ends[0], fmt::format("epic-{:016x}-{}/{}", token_, next_++, peer))) {
     const int error = errno;
     close(ends[0]);
     close(ends[1]);

@@ -18,8 +18,7 @@ class Relay {
  public:
   // epoll: of its owner, who passes on what that says of the descriptors of this; outlives it. frames_a_second: of each
   // peer. gone: a connection has ended; its descriptor is closed.
-  Relay(int epoll, uint64_t frames_a_second, std::function<void(int fd)> gone)
-      : epoll_(epoll), frames_a_second_(frames_a_second), gone_(std::move(gone)) {}
+  Relay(int epoll, uint64_t frames_a_second, std::function<void(int fd)> gone);
   ~Relay();
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
@@ -74,6 +73,8 @@ class Relay {
   std::map<std::string, Peer> peers_;
   std::deque<int> paused_;  // by their outer ends, who has waited for longest first; also some that have gone
   std::string said_;
+  // In the names of ends: one network may have several that are of one process, or of processes with one number.
+  const uint64_t token_;
   uint64_t next_ = 0;
 };
 

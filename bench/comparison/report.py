@@ -9,8 +9,9 @@ from systems import ON_EPIC, SYSTEMS, Epic, Link
 # Behind the name of a system that was measured in one scheduling group beside itself with autogroups on.
 ONE_GROUP = "@one-group"
 OURS = tuple(name for name, system in SYSTEMS.items() if isinstance(system, Epic))
-MODES = tuple(name for name in OURS if name.startswith("epic"))
+MODES = tuple(name for name in OURS if name.startswith("epic") and not name.endswith("-int8"))
 COLOURS = dict(zip(MODES, ("tab:blue", "tab:green", "tab:purple", "magenta"), strict=True))
+COLOURS |= {"epic1-int8": "deepskyblue", "epic2-int8": "lime", "epic3-int8": "violet", "hosts-int8": "darkolivegreen"}
 COLOURS |= {"auto": "navy", "hosts": "tab:olive", "hosts-ring": "tab:cyan", "hosts-ring-registered": "teal", "hosts-doubling": "tab:pink",
             "hosts-lacking": "darkkhaki", "multicast": "purple", "link": "black", "links": "dimgray", "openmpi": "tab:red",
             "openmpi-switches": "tab:orange", "mpich": "tab:brown", "gloo": "tab:gray", "openmpi-epic": "gold", "mpich-epic": "tan"}

@@ -35,8 +35,8 @@ struct MulticastRow {
   uint64_t most;
 };
 constexpr std::array kByMulticast = {
-    MulticastRow{Collective::kBroadcast, 64 << 10, 16 << 20},
-    MulticastRow{Collective::kAllGather, 64 << 10, 2 << 20},
+    MulticastRow{Collective::kBroadcast, 65536, 16777216},
+    MulticastRow{Collective::kAllGather, 65536, 2097152},
 };
 constexpr uint32_t kLeastMulticastRanks = 8;
 

@@ -44,6 +44,7 @@ proto::GroupConfig Group() {
   group.set_message_packets(2);
   group.set_window_messages(4);
   group.set_slots(16);
+  group.set_accumulator_mtus(2);
   *group.add_children() = Child(0);
   *group.add_children() = Child(1);
   group.mutable_children(1)->set_ingress_port(kPorts[0]);
@@ -71,7 +72,7 @@ TEST_F(DaemonTest, DescribesItself) {
   EXPECT_THAT(info.capability().modes(), ElementsAreArray(modes));
   EXPECT_THAT(info.capability().types(),
               ElementsAre("float32", "int32", "float16", "bfloat16", "byte", "float64", "int64", "uint64",
-                          "uint32", "int8", "uint8", "int16", "uint16"));
+                          "uint32", "int8", "uint8", "int16", "uint16", "block8"));
   EXPECT_THAT(info.capability().operations(), ElementsAre("sum", "min", "max", "product", "band", "bor",
                                                           "bxor", "land", "lor", "saturating_sum"));
   EXPECT_TRUE(info.capability().turns());

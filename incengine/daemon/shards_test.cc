@@ -134,6 +134,7 @@ proto::GroupConfig Group(uint64_t id, uint32_t low_byte) {
   group.set_message_packets(2);
   group.set_window_messages(4);
   group.set_slots(16);
+  group.set_accumulator_mtus(2);
   group.set_prompt_ns(20'000'000);
   const uint32_t first = static_cast<uint32_t>(id) << 16 | low_byte;
   for (uint32_t i = 0; i < 2; ++i) {

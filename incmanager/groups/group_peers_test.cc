@@ -79,6 +79,7 @@ struct FetchRing : GroupWorldFixture {
     for (uint32_t rank = 0; rank < 4; ++rank) {
       JoinRequest join = Request("h" + std::to_string(rank), rank, 4);
       join.datagram_qpn = multicast ? 0x31 : 0;
+      join.datagram_receives = multicast ? 1024 : 0;
       join.datagram_reach = DatagramReach::kRemote;
       groups()->OnJoin(now, 100 + rank, join);
     }
