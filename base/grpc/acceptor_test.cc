@@ -188,22 +188,6 @@ void FourHundred(int port, const Others::Pipes& pipes, const std::string& words)
   pipes.Hold();
 }
 
-// As of several daemons in one process, or with one number in containers that share a network.
-TEST(AcceptorTest, TwoOfOneProcessTakeAPeersConnectionsAtOnce) {
-  const Server one({}), other({});
-  std::vector<std::unique_ptr<proto::SwitchTable::Stub>> stubs;
-  for (int i = 0; i < 3; ++i) {
-    for (const Server* const server : {&one, &other}) {
-      stubs.push_back(server->Stub());
-      grpc::ClientContext context;
-      proto::EngineInfo reply;
-      const grpc::Status status = stubs.back()->Describe(&context, {}, &reply);
-      EXPECT_TRUE(status.ok()) << status.error_message();
-    }
-  }
-  EXPECT_EQ(one.acceptor->refused() + other.acceptor->refused(), 0u);
-}
-
 // gRPC's own listener never takes anybody again after this.
 TEST(AcceptorTest, AnswersWhileAndAfterFourHundredTakeAllOf256Descriptors) {
   for (const bool speak : {false, true}) {

@@ -2,6 +2,7 @@
 between hosts, as exact as the arithmetic says, with fewer bytes, and told apart from calls that are not."""
 
 import json
+import math
 
 import pytest
 
@@ -67,8 +68,10 @@ def bytes_of_a_link(bed, way, datatype, quantise):
 def test_links_carry_a_fourth_of_the_bytes_of_fp32_and_half_of_fp16s(bed, way, request):
     full = request.config.getoption("--full")
     for datatype, most in (("float", 0.27), ("half", 0.53)) if full or way == 2 else (("float", 0.27),):
-        plain = bytes_of_a_link(bed, way, datatype, False)
+        plain, ratio = math.inf, 1
         for _ in range(5):
+            # The least of several is what a call carries of which nothing was repeated.
+            plain = min(plain, bytes_of_a_link(bed, way, datatype, False))
             ratio = bytes_of_a_link(bed, way, datatype, True) / plain
             print(f"\nway {way}, {datatype}: {ratio:.4f} of the bytes")
             if ratio <= most:
