@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <limits>
 #include <span>
 #include <string_view>
@@ -81,9 +82,15 @@ void ReadSeconds(const char* name, Environment* environment, std::chrono::millis
   if (value->count() == 0) environment->Seconds(name, value);
 }
 
+// "0", "0.0", "0e0".
+bool IsZero(const char* text) {
+  char* end = nullptr;
+  return std::strtod(text, &end) == 0 && end != text && *end == '\0';
+}
+
 Error ReadQuantiseOf(const char* name, const Environment& environment, Options* options) {
   const char* const text = environment.Get(name);
-  if (options->quantise == 0 && !options->quantise_int8 && text != nullptr && std::string_view(text) != "0") {
+  if (options->quantise == 0 && !options->quantise_int8 && text != nullptr && !IsZero(text)) {
     const std::string wrong = ReadQuantise(text, &options->quantise, &options->quantise_int8);
     if (!wrong.empty()) return Invalid(fmt::format("quantise ({}): {}", name, wrong));
   }

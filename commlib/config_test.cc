@@ -196,6 +196,11 @@ TEST(ConfigTest, AScaleIsReadAndChecked) {
 }
 
 TEST(ConfigTest, BlocksAreAskedForByTheirName) {
+  for (const char* const none : {"0", "0.0", "0e0"}) {
+    Options plain{.rank = 0, .size = 2, .manager = "m:1"};
+    EXPECT_TRUE(ResolveOptions(From({{"EPIC_QUANTISE", none}}), &plain).ok()) << none;
+    EXPECT_EQ(plain.quantise, 0);
+  }
   Options options{.rank = 0, .size = 2, .manager = "m:1"};
   EXPECT_TRUE(ResolveOptions(From({{"EPIC_QUANTISE", "int8"}}), &options).ok());
   EXPECT_TRUE(options.quantise_int8);

@@ -32,7 +32,11 @@ int Complain(const Status& status, int code) {
 StatusOr<std::unique_ptr<Store>> StoreOf(const ServeOptions& options) {
   const bool is_default = options.store.empty() && std::filesystem::is_directory(kDefaultStore);
   if (options.store == "memory" || (options.store.empty() && !is_default)) return std::unique_ptr<Store>();
-  return OpenStore(is_default ? kDefaultStore : options.store, true);
+  StatusOr<std::unique_ptr<Store>> store = OpenStore(is_default ? kDefaultStore : options.store, true);
+  if (store.ok() || !is_default) return store;
+  return MakeStatus(store.status().code(), std::string(store.status().message()) +
+                                               " (--store is not said, and this is its default; with --store memory "
+                                               "nothing is kept)");
 }
 
 // Orderly ends need threads that may be the ones that do not answer.

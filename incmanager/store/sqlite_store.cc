@@ -158,6 +158,13 @@ Status CheckKind(Database* database) {
                   *format > kFormat ? "; a later one has written it" : ""));
 }
 
+// An empty database, of no kind.
+bool HasNothing(Database* database) {
+  const StatusOr<int64_t> application = database->Ask("PRAGMA application_id");
+  const StatusOr<int64_t> tables = database->Ask("SELECT count(*) FROM sqlite_master");
+  return application.ok() && *application == 0 && tables.ok() && *tables == 0;
+}
+
 // By SQLite's own check of all pages.
 Status CheckPages(Database* database) {
   Statement check(database->get(), "PRAGMA quick_check(1)");
@@ -236,13 +243,15 @@ class SqliteStore : public Store {
     if (Status status = database_.Open(SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE); !status.ok())
       return status;
     if (Status status = database_.Do("PRAGMA locking_mode=EXCLUSIVE"); !status.ok()) return status;
-    if (is_there) {
+    // What a first start leaves that ended before it had made anything.
+    const bool is_made = is_there && (folder_.was_held() || !HasNothing(&database_));
+    if (is_made) {
       if (Status status = CheckKind(&database_); !status.ok()) return status;
       if (Status status = CheckPages(&database_); !status.ok()) return status;
     }
+    if (Status status = is_made ? absl::OkStatus() : Make(&database_); !status.ok()) return status;
     if (Status status = database_.Do("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL"); !status.ok())
       return status;
-    if (Status status = is_there ? absl::OkStatus() : Make(&database_); !status.ok()) return status;
     if (const StatusOr<Contents> rows = Load(); !rows.ok()) return rows.status();
     folder_.SayWhoHolds();
     return absl::OkStatus();
@@ -276,6 +285,17 @@ StatusOr<std::unique_ptr<SqliteStore>> OpenFolder(const std::string& path, bool 
   return store;
 }
 
+Status CopyTo(const std::string& file, Database* from) {
+  Database copy(file);
+  if (Status status = copy.Open(SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE); !status.ok()) return status;
+  sqlite3_backup* const backup = sqlite3_backup_init(copy.get(), "main", from->get(), "main");
+  if (backup == nullptr) return copy.Trouble(sqlite3_errcode(copy.get()));
+  sqlite3_backup_step(backup, -1);
+  if (const int result = sqlite3_backup_finish(backup); result != SQLITE_OK) return copy.Trouble(result);
+  // One file, without a log beside it.
+  return copy.Do("PRAGMA synchronous=FULL; PRAGMA journal_mode=DELETE");
+}
+
 // What of a file was said to be written is on the disk then, and its name in its folder.
 Status Synchronise(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -306,14 +326,9 @@ Status BackUpStore(const std::string& folder, const std::string& file) {
   if (!store.ok()) return store.status();
   if (std::filesystem::exists(file))
     return MakeStatus(StatusCode::kAlreadyExists, fmt::format("{}: there is a file already", file));
-  Database copy(file);
-  if (Status status = copy.Open(SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE); !status.ok()) return status;
-  sqlite3_backup* const backup = sqlite3_backup_init(copy.get(), "main", (*store)->database()->get(), "main");
-  if (backup == nullptr) return copy.Trouble(sqlite3_errcode(copy.get()));
-  sqlite3_backup_step(backup, -1);
-  if (const int result = sqlite3_backup_finish(backup); result != SQLITE_OK) return copy.Trouble(result);
-  // One file, without a log beside it.
-  return copy.Do("PRAGMA synchronous=FULL; PRAGMA journal_mode=DELETE");
+  Status status = CopyTo(file, (*store)->database());
+  if (!status.ok()) std::remove(file.c_str());
+  return status;
 }
 
 StatusOr<Contents> ReadBackup(const std::string& file) {
@@ -342,14 +357,12 @@ Status PutStore(const std::string& path, const Contents& contents, std::string* 
     for (const auto& [row, value] : contents) batch.push_back({row, value});
     if (Status status = ApplyTo(&database, batch); !status.ok()) return status;
   }
-  if (std::filesystem::exists(folder->File())) {
-    for (int number = 1; before->empty() || std::filesystem::exists(*before); ++number)
+  // Its log belongs to it, and to no other file. First the file: whoever starts in between says that it is gone.
+  for (const char* const part : {"", "-wal", "-journal"}) {
+    if (!std::filesystem::exists(folder->File() + part)) continue;
+    for (int number = 1; before->empty() || std::filesystem::exists(*before + part); ++number)
       *before = fmt::format("{}.before-{}", folder->File(), number);
-    // Its log belongs to it, and to no other file.
-    for (const char* const part : {"-wal", "-journal", ""}) {
-      if (!std::filesystem::exists(folder->File() + part)) continue;
-      if (Status status = Rename(folder->File() + part, *before + part); !status.ok()) return status;
-    }
+    if (Status status = Rename(folder->File() + part, *before + part); !status.ok()) return status;
   }
   if (Status status = Rename(made, folder->File()); !status.ok()) return status;
   folder->SayWhoHolds();

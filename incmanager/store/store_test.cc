@@ -152,6 +152,16 @@ TEST_F(SqliteStoreTest, OneProcessAtATimeHoldsIt) {
   EXPECT_NE(Open(), nullptr);
 }
 
+// As where power went while the first manager of all made it.
+TEST_F(SqliteStoreTest, WhatAFirstStartHasBegunIsMade) {
+  std::filesystem::create_directory(path());
+  Do("PRAGMA journal_mode=WAL");
+  ASSERT_GT(std::filesystem::file_size(file()), 0u);
+  auto store = Open();
+  ASSERT_NE(store, nullptr);
+  EXPECT_TRUE(store->Apply({{{RowKind::kTenant, "a"}, "1"}}).ok());
+}
+
 TEST_F(SqliteStoreTest, WhoOnlyLooksLeavesNothingBehind) {
   EXPECT_EQ(OpenStore(path(), false).status().code(), StatusCode::kNotFound);
   EXPECT_FALSE(std::filesystem::exists(path()));
