@@ -21,8 +21,6 @@ namespace {
 constexpr size_t kUp = 16'384;
 constexpr size_t kUpInTurns = 512;
 constexpr size_t kDown = 65'536;
-// Of one that has gone.
-constexpr size_t kLastWords = 65'536;
 
 // A name for the end of a pair that this keeps: no file, and nobody can connect there.
 bool NameEnd(int fd, const std::string& name) {
@@ -78,25 +76,12 @@ void Relay::OnEvents(int fd, uint32_t events, Nanos now) {
   const std::shared_ptr<Line> line = lines_.at(fd);
   const bool gone = (events & (EPOLLERR | EPOLLHUP)) != 0;
   if (fd == line->outer) {
-    if (gone) return TakeLastWords(line.get());
+    if (gone) return End(line.get());
     if ((events & EPOLLIN) != 0) ReadOuter(line.get(), now);
   } else if ((events & EPOLLIN) != 0 || gone) {
     ReadInner(line.get());
   }
   Go(line.get());
-}
-
-// Who ends at once may have said why: as much of it as the server has room for.
-void Relay::TakeLastWords(Line* line) {
-  std::array<char, kUp> bytes;
-  for (size_t taken = 0; taken < kLastWords; taken += bytes.size()) {
-    if (!Flush(line->inner, &line->up) || !line->up.empty()) break;
-    const ssize_t size = recv(line->outer, bytes.data(), bytes.size(), MSG_DONTWAIT);
-    if (size <= 0) break;
-    line->up.assign(bytes.data(), static_cast<size_t>(size));
-  }
-  (void)Flush(line->inner, &line->up);
-  End(line);
 }
 
 void Relay::ReadOuter(Line* line, Nanos now) {

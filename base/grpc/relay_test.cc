@@ -29,25 +29,5 @@ TEST(RelayTest, SeveralOfOneProcessTakeAPeersConnectionsAtOnce) {
   close(epoll);
 }
 
-// With both events at once, as of a peer that has exited.
-TEST(RelayTest, WhatAPeerSaysLastIsPassedOn) {
-  const int epoll = epoll_create1(EPOLL_CLOEXEC);
-  Relay relay(epoll, 1000, [](int) {});
-  int ends[2];
-  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
-  const int server = relay.Begin(ends[0], "10.0.0.1");
-  ASSERT_GE(server, 0) << std::strerror(errno);
-  ASSERT_EQ(send(ends[1], "leave", 5, 0), 5);
-  close(ends[1]);
-  relay.OnEvents(ends[0], EPOLLIN | EPOLLHUP | EPOLLRDHUP, 0);
-  char said[8] = {};
-  EXPECT_EQ(recv(server, said, sizeof said, 0), 5);
-  EXPECT_STREQ(said, "leave");
-  EXPECT_EQ(recv(server, said, sizeof said, 0), 0) << "and then it ends";
-  EXPECT_TRUE(relay.empty());
-  close(server);
-  close(epoll);
-}
-
 }  // namespace
 }  // namespace epic
