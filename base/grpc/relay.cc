@@ -76,12 +76,21 @@ void Relay::OnEvents(int fd, uint32_t events, Nanos now) {
   const std::shared_ptr<Line> line = lines_.at(fd);
   const bool gone = (events & (EPOLLERR | EPOLLHUP)) != 0;
   if (fd == line->outer) {
-    if (gone) return End(line.get());
+    if (gone) return TakeLastWords(line.get(), now);
     if ((events & EPOLLIN) != 0) ReadOuter(line.get(), now);
   } else if ((events & EPOLLIN) != 0 || gone) {
     ReadInner(line.get());
   }
   Go(line.get());
+}
+
+// Who ends at once may have said why: as much of it as its peer may say, and as the server has room for.
+void Relay::TakeLastWords(Line* line, Nanos now) {
+  while (!line->paused && Flush(line->inner, &line->up) && line->up.empty()) {
+    ReadOuter(line, now);
+    if (line->up.empty()) break;
+  }
+  End(line);
 }
 
 void Relay::ReadOuter(Line* line, Nanos now) {

@@ -58,6 +58,7 @@ class Relay {
   };
 
   void ReadOuter(Line* line, Nanos now);
+  void TakeLastWords(Line* line, Nanos now);
   void ReadInner(Line* line);
   // False if nobody takes it any more.
   static bool Flush(int fd, std::string* bytes);
