@@ -98,7 +98,7 @@ void Relay::ReadOuter(Line* line, Nanos now) {
   if (peer.budget.IsSpent(now)) {
     line->paused = true;
     paused_.push_back(line->outer);
-    said_ = line->peer;
+    if (!std::exchange(line->has_waited, true)) ++waited_[line->peer];
     return;
   }
   std::array<char, kUp> bytes;

@@ -6,8 +6,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
+#include <map>
 #include <string>
+
+#include "base/grpc/first_words.h"
+#include "base/types.h"
 
 namespace epic {
 namespace {
@@ -74,6 +79,28 @@ TEST(RelayTest, WhatAClientSaysLastIsPassedOnAsFarAsItMaySayIt) {
   EXPECT_LT(heard.size(), 24'000u);
   EXPECT_GT(heard.size(), 2'000u);
   EXPECT_TRUE(ended.relay.empty());
+}
+
+TEST(RelayTest, OneThatWaitsAgainAndAgainIsCountedOnce) {
+  const int epoll = epoll_create1(EPOLL_CLOEXEC);
+  Relay relay(epoll, 1000, [](int) {});
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+  const int server = relay.Begin(ends[0], "10.0.0.1");
+  const std::string said = std::string(kHttp2Preface) + std::string(60'000, '\0');
+  ASSERT_EQ(send(ends[1], said.data(), said.size(), 0), static_cast<ssize_t>(said.size()));
+  std::map<std::string, uint64_t> waited;
+  char some[65'536];
+  for (Nanos now = 0; now < 10 * kSecond; now += kMillisecond) {
+    relay.OnEvents(ends[0], EPOLLIN, now);
+    (void)!recv(server, some, sizeof some, MSG_DONTWAIT);
+    for (const auto& [peer, count] : relay.TakeWaited()) waited[peer] += count;
+    relay.Tick(now);
+  }
+  EXPECT_EQ(waited, (std::map<std::string, uint64_t>{{"10.0.0.1", 1}}));
+  close(server);
+  close(ends[1]);
+  close(epoll);
 }
 
 }  // namespace
