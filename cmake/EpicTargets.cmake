@@ -90,9 +90,10 @@ set(CMAKE_UNITY_BUILD_BATCH_SIZE 7)
 if(EPIC_UNITE AND EPIC_SANITIZE)
   set(CMAKE_UNITY_BUILD ON)
 endif()
+# Two dozen at once: of a test of 41 sources a compiler instantiates most but once, and takes 1.1 GB.
 function(epic_unite target)
   if(EPIC_UNITE)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 24)
   endif()
 endfunction()
 
