@@ -1,15 +1,14 @@
 #include "bench/block_pattern.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <numbers>
 #include <vector>
 
 #include "bench/pattern_parts.h"
-#include "protocol/number_blocks.h"
 #include "protocol/block_bound.h"
+#include "protocol/number_blocks.h"
 
 namespace epic::perf {
 namespace {
@@ -24,15 +23,7 @@ float Gaussian(uint64_t hash) {
 // In the type, and what that is.
 uint32_t WireOf(Datatype type, float value) { return static_cast<uint32_t>(ToWire(type, value, 1)); }
 
-double ValueOf(Datatype type, uint32_t wire) {
-  if (type == Datatype::kFloat32) return std::bit_cast<float>(wire);
-  if (type == Datatype::kBFloat16) return std::bit_cast<float>(wire << 16);
-  const auto exponent = static_cast<int>(wire >> 10 & 0x1f);
-  const double fraction = wire & 0x3ff;
-  if (exponent == 31) return std::nan("");
-  const double value = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(fraction + 1024, exponent - 25);
-  return (wire & 0x8000) != 0 ? -value : value;
-}
+double ValueOf(Datatype type, uint32_t wire) { return NumberOf(static_cast<DataType>(type), wire); }
 
 uint32_t ElementAt(const Inputs& inputs, uint64_t key, uint64_t element) {
   float value = Gaussian(Hash(key, element));

@@ -294,6 +294,8 @@ int main(int argc, char** argv) {
            "so many have the tree, each with hosts of its own; their memory in every switch is one block, "
            "for which their calls ask; whose is taken ends there, as the hosts have it then")
       .ShowDefault();
+  line.Add("--slices", &s.slices, "in which the calls with data are made, each as long as the others")
+      .ShowDefault();
   line.Add("--messages", &s.messages, "of each call (of each of its parts)").ShowDefault();
   line.Add("--packets", &s.message_packets, "of each message (M)").ShowDefault();
   line.Add("--window", &s.window, "messages in flight (W); there are 2MW slots").ShowDefault();

@@ -5,7 +5,7 @@ Prints two tables, or writes them into docs/PROOF.md; tests/style/explored_test.
 configuration counts for every collective in its list of calls, and a small call (+) apart from those whose data follow. It
 is left out where another one, whose calls are made in the same way and whose channels keep as much order, covers it: has no
 fewer hosts, and no less of anything else. Those between the hosts (--path hosts) and those of several groups (--groups) have
-tables of their own on that page.
+tables of their own on that page, where calls in slices (--slices) are, too.
 """
 import argparse
 import itertools
@@ -85,7 +85,7 @@ def configurations(files=TABLES):
     found = set()
     lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
     for options in itertools.chain.from_iterable(options_of(line) for line in lines if shlex.split(line, comments=True)):
-        if options.get("path") == "hosts" or "groups" in options:
+        if options.get("path") == "hosts" or "groups" in options or "slices" in options:
             continue
         late = options["late-calls"]
         for call in options["collective"].split(","):

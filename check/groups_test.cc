@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "check/explorer.h"
 #include "check/replay.h"
@@ -12,9 +15,17 @@
 namespace epic::check {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 std::string RefusalOf(const Setup& setup) { return std::string(Build(setup).status().message()); }
+
+std::vector<uint32_t> FlagsOf(const Setup& setup) {
+  std::vector<uint32_t> flags;
+  for (const Invocation& invocation : System(Built(setup)).Invocations())
+    flags.push_back(invocation.header.flags);
+  return flags;
+}
 
 TEST(GroupsTest, EachHasHostsAndQueuePairsOfItsOwn) {
   const System system(Built({.topology = "chain", .groups = 2}));
@@ -29,16 +40,48 @@ TEST(GroupsTest, EachHasHostsAndQueuePairsOfItsOwn) {
   EXPECT_NE(first.parent->local_qpn, second.parent->local_qpn);
   EXPECT_NE(first.parent->port, second.parent->port);
   EXPECT_EQ(first.children.size(), 1u);
-  EXPECT_NE(system.SendBuffer(1, 0, 0), system.SendBuffer(1, 0, 1));
+  EXPECT_NE(system.SendBuffer(0, 0, 0), system.SendBuffer(0, 0, 1));
 }
 
 TEST(GroupsTest, ACallWithDataIsARequestAndWhatItAsksFor) {
-  const SystemConfig config = Built({.collective = "barrier,allreduce+", .topology = "star-2", .groups = 2});
-  ASSERT_EQ(config.calls.size(), 3u);
-  EXPECT_EQ(config.calls[0].flags, 0u);
-  EXPECT_EQ(config.calls[1].flags, kRequestFlag);
-  EXPECT_EQ(config.calls[2].flags, kGrantedFlag | kInlinedFlag);
-  EXPECT_EQ(Built({.topology = "star-2"}).calls.size(), 1u) << "one group has its memory for life";
+  EXPECT_THAT(FlagsOf({.collective = "barrier,allreduce+", .topology = "star-2", .groups = 2}),
+              ElementsAre(0u, kRequestFlag, kGrantedFlag | kInlinedFlag));
+  EXPECT_THAT(FlagsOf({.topology = "star-2"}), ElementsAre(0u)) << "one group has its memory for life";
+  constexpr uint32_t kOneMore = 1 << kSlicesLeftShift;
+  EXPECT_THAT(FlagsOf({.topology = "star-2", .groups = 2, .slices = 2, .messages = 2}),
+              ElementsAre(kRequestFlag | kOneMore, kGrantedFlag | kOneMore, kGrantedFlag));
+}
+
+TEST(GroupsTest, ASliceHasItsStretchOfEachPart) {
+  const System system(Built({.collective = "allgather", .topology = "star-2", .slices = 3, .messages = 6}));
+  const std::vector<Invocation> slices = system.Invocations();
+  ASSERT_EQ(slices.size(), 3u);
+  for (size_t at = 0; at < slices.size(); ++at) {
+    EXPECT_EQ(slices[at].header.count, 2 * kPathMtu / 4);
+    EXPECT_EQ(slices[at].first, at * 2 * kPathMtu / 4);
+  }
+  // Of what comes to the first host, the other one's part, the second slice begins behind four packets.
+  const std::vector<Carried>& down = system.EdgeAt(1, 0).down;
+  const std::vector<uint8_t> sent = system.SendBuffer(0, 1);
+  ASSERT_EQ(down.size(), 3u * (1 + 2));
+  EXPECT_TRUE(std::ranges::equal(down[4].payload, std::span(sent).subspan(2 * kPathMtu, kPathMtu)));
+}
+
+TEST(GroupsTest, CallsInSlicesAreRight) {
+  for (const char* mode : {"2", "3"}) {
+    for (const char* collective : {"allreduce", "reduce", "allgather", "allreduce,barrier"}) {
+      const check::Setup setup{.mode = mode,
+                               .collective = collective,
+                               .topology = "star-2",
+                               .groups = 2,
+                               .slices = 2,
+                               .messages = 2};
+      Model model = ModelOf(setup);
+      const Report report = Explore(model, {});
+      EXPECT_EQ(report.verdict, Verdict::kRight) << Line(setup) << ": " << Text(report.breach);
+      EXPECT_GE(report.final_states.size(), 3u);
+    }
+  }
 }
 
 TEST(GroupsTest, AHostWaitsForTheReplyAndEndsWhenItIsBusy) {
@@ -85,8 +128,13 @@ TEST(GroupsTest, WhatTheyDoNotHaveIsRefused) {
   EXPECT_THAT(RefusalOf({.mode = "1", .groups = 2}), HasSubstr("groups: block: in mode I"));
   EXPECT_THAT(RefusalOf({.groups = 2, .faults = {.crashes = 1}}), HasSubstr("crashes"));
   EXPECT_THAT(RefusalOf({.groups = 2, .faults = {.regroups = 1}}), HasSubstr("regroups"));
-  EXPECT_THAT(RefusalOf({.collective = "barrier*21", .groups = 2}), HasSubstr("at most 20 calls"));
   EXPECT_THAT(RefusalOf({.path = "hosts", .groups = 2}), HasSubstr("groups"));
+  EXPECT_THAT(RefusalOf({.slices = 0}), HasSubstr("slices: 1 to 8"));
+  EXPECT_THAT(RefusalOf({.slices = 9}), HasSubstr("slices: 1 to 8"));
+  EXPECT_THAT(RefusalOf({.slices = 2, .messages = 3}), HasSubstr("3 messages do not make 2 slices"));
+  EXPECT_THAT(RefusalOf({.collective = "allreduce,allreduce+", .slices = 2, .messages = 2}),
+              HasSubstr("slices: not beside"));
+  EXPECT_THAT(RefusalOf({.path = "hosts", .slices = 2}), HasSubstr("slices"));
 }
 
 }  // namespace

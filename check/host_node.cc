@@ -19,13 +19,13 @@ class HostNode final : public Node {
         packets_(packets),
         blobs_(blobs),
         host_(system.HostOf(node)) {
+    if (system.asks())
+      host_.AddHosts(system.UnconnectedPathOf(node), [](const GroupCalls::Request&) { EPIC_CHECK(false); });
     for (size_t call = 0; call < calls().size(); ++call) {
       buffers_.emplace_back();
-      expected_.emplace_back();
-      if (IsRequest(calls()[call])) continue;
       buffers_.back().send = system.SendBuffer(call, rank_, group_);
       buffers_.back().recv.resize(RecvBytes(calls()[call], rank_));
-      expected_.back() = system.Expected(call, rank_, group_);
+      expected_.push_back(system.Expected(call, rank_, group_));
     }
   }
 
@@ -33,8 +33,6 @@ class HostNode final : public Node {
     now_ = kLoadedAt;
     Reader reader(state, blobs_, now_);
     Snapshot::Host(reader, host_, buffers_);
-    wanted_ = host_.calls();
-    if (asks()) reader.Numbers(wanted_);
     EPIC_CHECK(reader.at_end());
   }
 
@@ -47,24 +45,24 @@ class HostNode final : public Node {
   void Save(std::string& out) override {
     Writer writer(out, blobs_, now_);
     Snapshot::Host<Writer>(writer, host_, buffers_);
-    if (asks()) writer.Numbers(wanted_);
   }
 
   Facts Look() const override {
     const Nanos deadline = host_.next_deadline();
     const bool failed = !host_.alive();
-    const bool called = failed || host_.calls() == calls().size() || WasBusy();
+    const Answers answers = AnswersSoFar();
+    const bool ends = answers.busy != 0 ? host_.core().idle() : host_.all_closed();
     size_t ended = 0;
     while (ended < host_.calls() && host_.state(static_cast<int>(ended)) != sim::CallState::kRunning) ++ended;
     return {.acknowledged = Snapshot::Acknowledged(host_.qp()),
             .received = Snapshot::Received(host_.qp()),
             .calls = host_.calls(),
             .ended = ended,
-            .granted = Answered(Outcome::kOk),
-            .busy = Answered(Outcome::kBusy),
+            .granted = answers.granted,
+            .busy = answers.busy,
             .failed = failed,
             .may_call = MayCall(),
-            .done = called && host_.all_closed(),
+            .done = ends && (failed || !MayCallAgain()),
             .timer_in = failed || deadline == kNever ? kNever : std::max<Nanos>(deadline - now_, 0)};
   }
 
@@ -91,9 +89,13 @@ class HostNode final : public Node {
 
   void Start(Effects& effects) override {
     do {
-      // A request and what it asks for are one call.
-      wanted_ += IsRequest(calls()[wanted_]) ? 2 : 1;
-      Invoke();
+      const size_t call = host_.calls();
+      std::ranges::fill(buffers_[call].recv, uint8_t{0xee});
+      // What is small enough the library inlines by itself, and lets parts take turns.
+      ControlHeader header = calls()[call];
+      header.flags &= ~kInlinedFlag;
+      header.turn = 0;
+      host_.Start(header, buffers_[call].send, buffers_[call].recv, !system_.config().bounces);
     } while (system_.config().calls_made == CallsMade::kTogether && MayCall());
     Run(effects);
   }
@@ -121,42 +123,30 @@ class HostNode final : public Node {
 
   const std::vector<ControlHeader>& calls() const { return system_.config().calls; }
 
+  // Calls that have asked, and been answered so: a bit for each, by number.
+  struct Answers {
+    uint64_t granted = 0;
+    uint64_t busy = 0;
+  };
+  Answers AnswersSoFar() const {
+    Answers answers;
+    for (size_t call = 0; system_.asks() && call < host_.calls(); ++call) {
+      const bool has_ended = host_.state(static_cast<int>(call)) != sim::CallState::kRunning;
+      const ControlHeader& header =
+          has_ended ? calls()[call] : Snapshot::HeaderOf(host_.core(), CallNumber(call));
+      const uint64_t bit = uint64_t{1} << call;
+      if (CallBytes(header) > 0 && (has_ended || IsGranted(header))) answers.granted |= bit;
+      if (IsByHosts(header)) answers.busy |= bit;
+    }
+    return answers;
+  }
+
+  // Of whom one has been told BUSY, his call goes between the hosts, and none follows here.
+  bool MayCallAgain() const {
+    return host_.alive() && host_.calls() < calls().size() && AnswersSoFar().busy == 0;
+  }
   bool MayCall() const {
-    if (!host_.alive() || wanted_ == calls().size() || WasBusy()) return false;
-    return system_.config().calls_made != CallsMade::kAfterResults ||
-           (host_.all_done() && host_.calls() == wanted_);
-  }
-
-  // Calls ask for memory, as the library's do.
-  bool asks() const { return system_.groups() > 1; }
-
-  // The requests that have been answered so, by number.
-  uint64_t Answered(Outcome outcome) const {
-    uint64_t answered = 0;
-    for (size_t call = 0; asks() && call < host_.calls(); ++call) {
-      const auto number = static_cast<int>(call);
-      if (IsRequest(calls()[call]) && host_.state(number) == sim::CallState::kDone &&
-          host_.outcome(number) == outcome)
-        answered |= uint64_t{1} << call;
-    }
-    return answered;
-  }
-  // Its call goes between the hosts, and none follows here.
-  bool WasBusy() const { return Answered(Outcome::kBusy) != 0; }
-
-  // Nothing begins behind a request until it has been granted.
-  bool MayInvoke() const {
-    const size_t next = host_.calls();
-    if (!host_.alive() || next >= wanted_) return false;
-    return next == 0 || !IsRequest(calls()[next - 1]) || (Answered(Outcome::kOk) >> (next - 1) & 1) != 0;
-  }
-
-  void Invoke() {
-    while (MayInvoke()) {
-      const size_t call = host_.calls();
-      std::ranges::fill(buffers_[call].recv, uint8_t{0xee});
-      host_.Start(calls()[call], buffers_[call].send, buffers_[call].recv, !system_.config().bounces);
-    }
+    return MayCallAgain() && (system_.config().calls_made != CallsMade::kAfterResults || host_.all_done());
   }
 
   void Run(Effects& effects) {
@@ -164,7 +154,6 @@ class HostNode final : public Node {
     do {
       if (system_.config().changes_windows && host_.alive()) host_.SetSendWindow(SendWindow());
       host_.Poll(now_, sink);
-      Invoke();
     } while (host_.wants_poll() || host_.next_deadline() <= now_);
     CheckCalls(effects);
   }
@@ -192,7 +181,6 @@ class HostNode final : public Node {
   int node_;
   uint32_t rank_;
   int group_;
-  size_t wanted_ = 0;  // so many invocations are of calls that have been made; some wait for others
   Packets& packets_;
   Blobs& blobs_;
   sim::Host host_;

@@ -231,9 +231,6 @@ StatusOr<SystemConfig> Build(const Setup& setup) {
   }
   if (config.calls.empty() || config.calls.size() > kMostCalls)
     return Invalid(fmt::format("collective: 1 to {} calls", kMostCalls));
-  if (config.groups > 1) {
-    if (Status status = AskForMemory(&config.calls); !status.ok()) return status;
-  }
   if (by_hosts) {
     if (Status status = MakeByHosts(setup, &config); !status.ok()) return status;
   }
@@ -243,6 +240,7 @@ StatusOr<SystemConfig> Build(const Setup& setup) {
   config.changes_windows = setup.send_windows == "changing";
   config.first_psn = setup.psn;
   config.bounces = setup.buffers == "bounce";
+  if (Status status = CutCalls(setup, &config); !status.ok()) return status;
   const auto without = InvariantsNamed(setup.without);
   if (!without.ok()) return without.status();
   config.without = *without;
@@ -266,6 +264,7 @@ std::string Line(const Setup& s) {
     if (value != 0) line += fmt::format(" {}={}", key, value);
   };
   if (s.groups != 1) line += fmt::format(" groups={}", s.groups);
+  if (s.slices != 1) line += fmt::format(" slices={}", s.slices);
   if (s.calls != "together") line += " calls=" + s.calls;
   if (s.late_calls != "0") line += " late-calls=" + s.late_calls;
   if (s.reorder != "neighbours") line += " reorder=" + s.reorder;
@@ -316,10 +315,11 @@ std::optional<Action> StepNamed(const std::string& text) {
 StatusOr<Replay> ParseReplay(const std::string& line) {
   Replay replay;
   Setup& setup = replay.setup;
-  const std::array<std::pair<std::string_view, uint32_t*>, 14> numbers = {
+  const std::array<std::pair<std::string_view, uint32_t*>, 15> numbers = {
       {{"messages", &setup.messages},
        {"tokens", &setup.tokens},
        {"groups", &setup.groups},
+       {"slices", &setup.slices},
        {"ranks", &setup.ranks},
        {"packets", &setup.message_packets},
        {"window", &setup.window},

@@ -26,6 +26,7 @@ struct Setup {
   std::string calls = "together";        // apart; after-results
   std::string topology = "tree-3-2";   // as epic-sim's; or chain, fork: with one host at each of two switches
   uint32_t groups = 1;                 // several: their memory in every switch is one block
+  uint32_t slices = 1;                 // in which the calls with data are made
   uint32_t messages = 1;               // of each call, and of each of its parts
   uint32_t message_packets = 1;        // M
   uint32_t window = 2;                 // W

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
-#include <utility>
 
 #include "incengine/state/config.h"
 
@@ -11,7 +11,7 @@ namespace epic::check {
 namespace {
 
 constexpr uint32_t kMostGroups = 3;
-constexpr size_t kMostCalls = 20;
+constexpr uint32_t kMostSlices = 8;
 
 Status Invalid(const std::string& message) { return MakeStatus(StatusCode::kInvalidArgument, message); }
 
@@ -32,21 +32,21 @@ Status CheckGroups(const Setup& setup, const SystemConfig& config) {
   return absl::OkStatus();
 }
 
-Status AskForMemory(std::vector<ControlHeader>* calls) {
-  if (calls->size() > kMostCalls)
-    return Invalid(fmt::format("collective: of several groups at most {} calls", kMostCalls));
-  std::vector<ControlHeader> invocations;
-  for (ControlHeader call : *calls) {
-    if (CallBytes(call) > 0) {
-      ControlHeader request = call;
-      request.flags = kRequestFlag;
-      request.turn = 0;
-      invocations.push_back(request);
-      call.flags |= kGrantedFlag;
-    }
-    invocations.push_back(call);
+Status CutCalls(const Setup& setup, SystemConfig* config) {
+  if (setup.slices < 1 || setup.slices > kMostSlices)
+    return Invalid(fmt::format("slices: 1 to {}", kMostSlices));
+  if (setup.slices == 1) return absl::OkStatus();
+  for (const ControlHeader& call : config->calls) {
+    if (CallBytes(call) == 0) continue;
+    if (IsInlined(call)) return Invalid("slices: not beside a call in one message (+)");
+    config->invocation_bytes = std::min(config->invocation_bytes, CallBytes(call) / setup.slices);
   }
-  *calls = std::move(invocations);
+  for (const Invocation& slice : System(*config).Invocations()) {
+    const uint64_t bytes = slice.header.count * ElementBytes(slice.header.type);
+    if (bytes % kPathMtu != 0)
+      return Invalid(fmt::format("slices: {} messages do not make {} slices of whole packets", setup.messages,
+                                 setup.slices));
+  }
   return absl::OkStatus();
 }
 

@@ -1,7 +1,5 @@
-// Setups of several groups that share a block in every switch (--groups).
+// Setups of several groups that share a block in every switch (--groups), and of calls in slices (--slices).
 #pragma once
-
-#include <vector>
 
 #include "base/status.h"
 #include "check/setup.h"
@@ -12,7 +10,7 @@ namespace epic::check {
 // modes are known, and the number of groups.
 Status CheckGroups(const Setup& setup, const SystemConfig& config);
 
-// Puts in front of each call with data its request; the calls are then the invocations that hosts make.
-Status AskForMemory(std::vector<ControlHeader>* calls);
+// Of a system whose calls are known: cuts those with data in setup.slices, if these can be.
+Status CutCalls(const Setup& setup, SystemConfig* config);
 
 }  // namespace epic::check

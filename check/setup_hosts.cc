@@ -96,6 +96,7 @@ Status CheckByHosts(const Setup& setup) {
   if (setup.mode != plain.mode) return only_below("mode");
   if (setup.topology != plain.topology) return only_below("topology");
   if (setup.groups != plain.groups) return only_below("groups");
+  if (setup.slices != plain.slices) return only_below("slices");
   if (setup.window != plain.window) return only_below("window");
   if (setup.send_windows != plain.send_windows) return only_below("send-windows");
   if (setup.buffers != plain.buffers) return only_below("buffers");

@@ -113,6 +113,11 @@ inline Setup RandomGroupsSetup(sim::Choices& choices) {
   setup.groups = static_cast<uint32_t>(2 + choices.Below(2));
   setup.messages = static_cast<uint32_t>(1 + choices.Below(3));
   if (choices.Below(2) == 0) setup.buffers = "bounce";
+  const bool inlines = setup.collective.find('+') != std::string::npos;
+  if (!inlines && choices.Below(2) == 0) {
+    setup.slices = static_cast<uint32_t>(2 + choices.Below(2));
+    setup.messages *= setup.slices;
+  }
   return setup;
 }
 

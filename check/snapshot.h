@@ -49,13 +49,17 @@ struct Snapshot {
   // The same of one whose calls go by multicast.
   template <typename A>
   static void Multicast(A& a, Of<A, check::MulticastHost>& host, Of<A, std::vector<Buffers>>& buffers);
-  // As if none of its receives for datagrams had been used: what they are numbered makes no difference, as all of
-  // them are posted between two steps.
+  // As if none of its receives for datagrams had been used: what they are numbered makes no difference, as
+  // all of them are posted between two steps.
   static void Renumber(check::MulticastHost& host);
 
   // Packets that the queue pair has had acknowledged and has received, each in order.
   static int64_t Acknowledged(const roce::QueuePair& qp) { return qp.tx_.una; }
   static int64_t Received(const roce::QueuePair& qp) { return qp.rx_.epsn.DistanceFrom(qp.attr_.rq_psn); }
+  // Of a call that has not ended, as what has been answered changes it.
+  static const ControlHeader& HeaderOf(const GroupCalls& group, CallNumber call) {
+    return group.At(call).header;
+  }
 
   // Child c of the group becomes child becomes[c]; payloads in slots are relabelled by `data`. Only of modes
   // whose children are alike.
@@ -144,10 +148,13 @@ struct Snapshot {
   static void Rate(A& a, Of<A, roce::RateController>& rate);
   template <typename A>
   static void Core(A& a, Of<A, RankCore>& core);
+  template <typename A, typename Pointer>
+  static void Buffer(A& a, Pointer& buffer, const check::Regions& memory);
   template <typename A>
-  static void Calls(A& a, Of<A, RankCalls>& calls, Of<A, std::vector<Buffers>>& buffers);
+  static void Calls(A& a, Of<A, RankCalls>& calls, const check::Regions& memory);
   template <typename A>
-  static void Group(A& a, Of<A, GroupCalls>& group, Of<A, std::vector<Buffers>>& buffers);
+  static void Group(A& a, Of<A, GroupCalls>& group, Of<A, std::vector<Buffers>>& buffers,
+                    const check::Regions& memory);
   template <typename A>
   static void HostsCall(A& a, Of<A, HostCall>& call, Of<A, std::vector<Buffers>>& buffers);
   template <typename A>

@@ -50,12 +50,12 @@ void Snapshot::EveryField(const roce::QueuePair& qp) {
 }
 
 void Snapshot::EveryField(const sim::Host& host) {
-  // Not saved: rank, ack_delay, wake, group; post_to_peer, of hosts that speak to hosts, which those here do
-  // not.
-  [[maybe_unused]] const auto& [rank, ack_delay, wake, qp, group, group_calls, post_to_peer, calls, unfinished,
-                                wants_poll, stopped, life] = host;
+  // Not saved: rank, ack_delay, wake, group; post_to_peer, of hosts that have connections with others, which
+  // those here have not.
+  [[maybe_unused]] const auto& [rank, ack_delay, wake, qp, group, group_calls, post_to_peer, calls,
+                                unfinished, wants_poll, stopped, life] = host;
   {
-    // Not saved: finished_at; by_hosts and blocks, as those here are not by hosts, nor in blocks.
+    // Not saved: finished_at; by_hosts and blocks, as those here do not end by hosts, nor are in blocks.
     [[maybe_unused]] const auto& [state, outcome, reply, finished_at, by_hosts, blocks] = calls.front();
   }
   const RankCalls& rank_calls = group_calls.core_;
@@ -65,8 +65,7 @@ void Snapshot::EveryField(const sim::Host& host) {
                                 saturation, memory, core, outstanding, first_call, ended, posted] =
       rank_calls;
   {
-    // The buffers, send and recv, are the node's. Not saved: part_stride, of slices of calls, which those
-    // here are not.
+    // The buffers, send and recv, are the node's.
     [[maybe_unused]] const auto& [header, send, recv, send_bytes, recv_bytes, way, part_stride] =
         outstanding.front();
     [[maybe_unused]] const auto& [ended_call, is_request] = ended.front();

@@ -258,28 +258,40 @@ void Snapshot::Core(A& a, Of<A, RankCore>& core) {
   });
 }
 
+// A place in the callers' buffers, or none.
+template <typename A, typename Pointer>
+void Snapshot::Buffer(A& a, Pointer& buffer, const check::Regions& memory) {
+  const bool is_there = a.Size(buffer != nullptr ? 1 : 0) != 0;
+  uint64_t address = is_there ? std::bit_cast<uint64_t>(buffer) : 0;
+  if (is_there) a.Address(address, memory);
+  if constexpr (A::kReads) buffer = std::bit_cast<Pointer>(address);
+}
+
 // Control slots, and of the bounce buffers those of open calls.
 template <typename A>
-void Snapshot::Calls(A& a, Of<A, RankCalls>& calls, Of<A, std::vector<Buffers>>& buffers) {
+void Snapshot::Calls(A& a, Of<A, RankCalls>& calls, const check::Regions& memory) {
   Core(a, calls.core_);
   a.Numbers(calls.first_call_, calls.posted_);
-  auto number = static_cast<size_t>(calls.first_call_);
+  OpId op = calls.first_call_;
   Sequence(a, calls.calls_, [&](auto& call) {
-    a.Numbers(call.way);
+    a.Numbers(call.way, call.part_stride);
+    Buffer(a, call.send, memory);
+    Buffer(a, call.recv, memory);
     if constexpr (A::kReads) {
-      const ControlHeader& header = calls.core_.OpAt(static_cast<OpId>(number)).header;
-      call = calls.MakeCall(header, buffers[number].send.data(), buffers[number].recv.data(), call.way);
+      const uint64_t part_stride = call.part_stride;
+      call = calls.MakeCall(calls.core_.OpAt(op).header, call.send, call.recv, call.way);
+      call.part_stride = part_stride;
     }
-    ++number;
+    ++op;
   });
   Sequence(a, calls.ended_, [&a](auto& ended) {
     a.Numbers(ended.finished.op, ended.finished.outcome, ended.is_request);
     Header(a, ended.finished.reply);
   });
-  const auto memory = std::span(calls.memory_);
-  if constexpr (A::kReads) std::ranges::fill(memory, uint8_t{0});
+  const auto own = std::span(calls.memory_);
+  if constexpr (A::kReads) std::ranges::fill(own, uint8_t{0});
   constexpr size_t kSlots = 2 * kMaxOpenInvocations;
-  for (size_t slot = 0; slot < kSlots; ++slot) a.Blob(memory.subspan(slot * kControlBytes, kControlBytes));
+  for (size_t slot = 0; slot < kSlots; ++slot) a.Blob(own.subspan(slot * kControlBytes, kControlBytes));
   Bounced(calls, [&](auto bytes) { a.Blob(bytes); });
 }
 
@@ -297,14 +309,17 @@ void Snapshot::Bounced(C& calls, const Action& action) {
   }
 }
 
-// None of whose calls goes between the hosts, and each of which is one invocation.
+// A call that is to go between the hosts waits for connections that nobody makes, and all behind it wait for
+// that: so the path between the hosts is one that has been given these calls.
 template <typename A>
-void Snapshot::Group(A& a, Of<A, GroupCalls>& group, Of<A, std::vector<Buffers>>& buffers) {
+void Snapshot::Group(A& a, Of<A, GroupCalls>& group, Of<A, std::vector<Buffers>>& buffers,
+                     const check::Regions& memory) {
   auto& [config, core, hosts_config, hosts, calls, first, begun, next, held_from, open, is_asking,
          invocations, started, first_op, hosts_calls, first_hosts_op, wants_connections, is_drained, acks,
          windows, granted, busy] = group;
-  NotSaved(config, hosts_config, hosts, held_from, hosts_calls, first_hosts_op, wants_connections, acks,
-           windows);
+  NotSaved(config, hosts_config, held_from, first_hosts_op, wants_connections, acks, windows);
+  const bool was_used = !hosts_calls.empty();
+  Sequence(a, hosts_calls, [&a](auto& call) { a.Numbers(call); });
   a.Numbers(first, begun, next, open, is_asking, started, first_op, is_drained, granted, busy);
   const auto kept = static_cast<size_t>(next - first);
   if constexpr (A::kReads) calls.assign(std::bit_ceil(std::max(calls.size(), kept)), {});
@@ -323,7 +338,15 @@ void Snapshot::Group(A& a, Of<A, GroupCalls>& group, Of<A, std::vector<Buffers>>
     auto& [call, hosts_op, slice, kind] = invocation;
     a.Numbers(call, hosts_op, slice, kind);
   });
-  Calls(a, core, buffers);
+  if constexpr (A::kReads) {
+    if (was_used || !hosts_calls.empty()) hosts.emplace(hosts_config);
+    for (size_t slice = 0; slice < hosts_calls.size(); ++slice) {
+      ControlHeader header = GroupCalls::HeaderOf(group.At(hosts_calls[slice]), slice);
+      header.flags &= ~kByHostsFlag;
+      hosts->Post({.header = header});
+    }
+  }
+  Calls(a, core, memory);
 }
 
 template <typename A>
@@ -335,7 +358,7 @@ void Snapshot::Host(A& a, Of<A, sim::Host>& host, Of<A, std::vector<Buffers>>& b
     memory.Add(buffer.recv);
   }
   QueuePair(a, host.qp_, memory);
-  Group(a, host.core_, buffers);
+  Group(a, host.core_, buffers, memory);
   a.Numbers(host.unfinished_, host.wants_poll_, host.stopped_, host.life_);
   size_t number = 0;
   Sequence(a, host.calls_, [&](auto& call) {

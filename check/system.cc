@@ -32,48 +32,11 @@ uint64_t Combine(ReduceOp op, uint64_t a, uint64_t b) {
   return op == ReduceOp::kBitXor ? a ^ b : a + b;
 }
 
-roce::Opcode OpcodeOf(int64_t packet, int64_t packets, uint32_t message_packets) {
-  const bool first = packet % message_packets == 0;
-  const bool last = packet == packets - 1 || packet % message_packets == message_packets - 1;
-  if (first) return last ? roce::Opcode::kRcSendOnly : roce::Opcode::kRcSendFirst;
-  return last ? roce::Opcode::kRcSendLast : roce::Opcode::kRcSendMiddle;
-}
-
 }  // namespace
 
 System::System(const SystemConfig& config) : config_(config), ports_(static_cast<size_t>(nodes())) {
   if (by_hosts()) by_multicast() ? LayOutMulticast() : LayOutHosts();
   for (int group = 0; !by_hosts() && group < groups(); ++group) LayOutTree(group);
-}
-
-// As if there were no other group, but for the numbers of its hosts.
-void System::LayOutTree(int group) {
-  for (int n = 1; n < switches() + hosts(); ++n) {
-    Edge edge{.group = group, .ranks = {}, .up = {}, .down = {}};
-    edge.child = is_host(n) ? n + group * hosts() : n;
-    edge.parent = is_host(n) ? config_.tree.rank_switch[static_cast<size_t>(n - switches())]
-                             : config_.tree.switch_parent[static_cast<size_t>(n)];
-    for (int h = 0; h < hosts(); ++h) {
-      int at = switches() + h;
-      while (at != n && at > 0) {
-        at = is_host(at) ? config_.tree.rank_switch[static_cast<size_t>(at - switches())]
-                         : config_.tree.switch_parent[static_cast<size_t>(at)];
-      }
-      if (at == n) edge.ranks.push_back(static_cast<uint32_t>(h));
-    }
-    AddPorts(edge);
-    LayOut(edge);
-    edges_.push_back(std::move(edge));
-  }
-}
-
-// Of the edge that comes next.
-void System::AddPorts(Edge& edge) {
-  for (const auto& [node, port] :
-       {std::pair{edge.child, &edge.child_port}, std::pair{edge.parent, &edge.parent_port}}) {
-    *port = static_cast<PortId>(ports(node));
-    ports_[static_cast<size_t>(node)].push_back(static_cast<int>(edges_.size()));
-  }
 }
 
 std::string System::NodeName(int node) const {
@@ -146,76 +109,6 @@ uint64_t System::ElementOf(size_t call, int64_t part, uint64_t at, std::span<con
       value = Combine(header.op, value, Element(call, rank, part, at, group));
   }
   return value;
-}
-
-// The header, and behind it what inlined data are when these ranks have added theirs.
-std::vector<Carried> System::ControlMessage(size_t call, std::span<const uint32_t> ranks, Index first,
-                                            int group) const {
-  ControlHeader header = config_.calls[call];
-  header.invocation = call;
-  // Blocks have room for the group's whole window.
-  header.window = IsRequest(header) ? config_.window_messages : 0;
-  const DataLayout layout = LayoutOf(header, kPathMtu, config_.message_packets);
-  std::vector<uint8_t> message(layout.control_bytes());
-  Encode(header, std::span(message).first<kControlBytes>());
-  const uint64_t elements = layout.inlined_bytes / ElementBytes();
-  for (uint64_t i = 0; i < elements; ++i) {
-    PutElement(message, kControlBytes / ElementBytes() + i,
-               ElementOf(call, static_cast<int64_t>(i / header.count), i % header.count, ranks, group),
-               ElementBytes());
-  }
-  std::vector<Carried> carried;
-  for (int64_t at = 0; at < layout.control_packets; ++at) {
-    const auto begin = message.begin() + at * kPathMtu;
-    const bool last = at == layout.control_packets - 1;
-    carried.push_back({.index = first + at,
-                       .has_data = layout.inlined_bytes > 0,
-                       .opcode = at == 0 ? last ? roce::Opcode::kRcSendOnlyImm : roce::Opcode::kRcSendFirst
-                                 : last  ? roce::Opcode::kRcSendLastImm
-                                         : roce::Opcode::kRcSendMiddle,
-                       .imm = last ? static_cast<uint32_t>(call) : 0,
-                       .payload = {begin, begin + ControlPacketBytes(layout, kPathMtu, at)}});
-  }
-  if (!IsRequest(header)) return carried;
-  header.status = ControlStatus::kBusy;
-  carried.front().is_request = true;
-  carried.front().busy.resize(kControlBytes);
-  Encode(header, std::span(carried.front().busy).first<kControlBytes>());
-  return carried;
-}
-
-std::vector<Carried> System::Direction(std::span<const uint32_t> ranks, bool up, int group) const {
-  std::vector<uint32_t> all(static_cast<size_t>(hosts()));
-  std::iota(all.begin(), all.end(), 0u);
-  std::vector<Carried> carried;
-  Index index = 0;
-  for (size_t c = 0; c < config_.calls.size(); ++c) {
-    const ControlHeader& header = config_.calls[c];
-    for (Carried& control : ControlMessage(c, up ? ranks : all, index, group)) {
-      carried.push_back(std::move(control));
-      ++index;
-    }
-    const DataLayout layout = LayoutOf(header, kPathMtu, config_.message_packets);
-    for (int64_t at = 0; at < layout.packets(); ++at, ++index) {
-      const DataPlace place = PlaceOf(layout, at);
-      if (!(up ? Sends(header, place.part, ranks) : Receives(header, place.part, ranks))) continue;
-      carried.push_back({.index = index,
-                         .has_data = true,
-                         .tracked = !SendersReceive(header.collective),
-                         .shares_bytes = config_.bounces && SendersReceive(header.collective),
-                         .opcode = OpcodeOf(place.in_part, layout.part_packets, config_.message_packets),
-                         .payload = Reduced(c, place.part, place.in_part,
-                                            up && Reduces(header.collective) ? ranks : all, group)});
-    }
-  }
-  return carried;
-}
-
-void System::LayOut(Edge& edge) const {
-  edge.up = Direction(edge.ranks, true, edge.group);
-  edge.down = Direction(edge.ranks, false, edge.group);
-  if (!is_host(edge.child)) return;
-  for (Carried& carried : edge.up) carried.busy.clear();
 }
 
 std::vector<uint8_t> System::SendBuffer(size_t call, uint32_t rank, int group) const {
@@ -333,7 +226,9 @@ sim::HostConfig System::HostOf(int node) const {
           .rank = RankAt(node),
           .world_size = static_cast<uint32_t>(hosts()),
           .bounce_bytes = config_.bounces ? BounceBytes() : 0,
-          .inline_bytes = InlineBytes()};
+          .inline_bytes = InlineBytes(),
+          .asks = asks(),
+          .invocation_bytes = config_.invocation_bytes};
 }
 
 uint64_t System::InlineBytes() const {

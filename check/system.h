@@ -47,9 +47,12 @@ struct SystemConfig {
   // other data; in every switch their memory is one block (docs/PROTOCOL-BLOCKS.md).
   uint32_t groups = 1;
   // Of every rank, in order; INT32 sums, count a multiple of full packets. Those with kInlinedFlag, and no
-  // others, are so small that they travel in their control messages. With several groups these are
-  // invocations: in front of each one with data its request.
+  // others, are so small that they travel in their control messages. With several groups those with data ask
+  // for the block.
   std::vector<ControlHeader> calls;
+  // Through switches: most data of an invocation, all parts together; longer calls are made in slices, each
+  // of them full packets.
+  uint64_t invocation_bytes = kMaxBytes;
   CallsMade calls_made = CallsMade::kTogether;
   uint32_t message_packets = 1;
   uint32_t window_messages = 2;
@@ -87,6 +90,13 @@ struct Carried {
   bool is_request = false;
   // Or this: of a request that a switch has found the block taken for, and of its reply. Else empty.
   std::vector<uint8_t> busy = {};
+};
+
+// A control packet that goes through the switches, with what follows it.
+struct Invocation {
+  size_t call = 0;
+  ControlHeader header;  // as it is on the wire, but for its number
+  uint64_t first = 0;    // of the call's elements in each part, that with which this slice begins
 };
 
 // An edge of the tree, numbered by its lower end: that of node n is n - 1; behind those of one group come
@@ -147,6 +157,11 @@ class System {
     const bool differs = different && different->rank == rank && call + 1 == config_.calls.size();
     return differs ? different->header : config_.calls[call];
   }
+  // What the calls come to through switches, if each is granted what it asks for: in front of one that asks
+  // its request, and all its slices.
+  std::vector<Invocation> Invocations() const;
+  // Whether the calls ask for the block.
+  bool asks() const { return groups() > 1; }
   // With which every rank's call must be refused, between the hosts, since one rank's differs; empty if none
   // does.
   std::optional<ControlHeader> RefusalOf(size_t call) const;
@@ -157,6 +172,8 @@ class System {
   // To be installed on a switch, and the host's end.
   engine::GroupConfig GroupOf(int node, int group = 0) const;
   sim::HostConfig HostOf(int node) const;
+  // The path between the hosts of a host whose call finds the block taken. Nobody ever connects it.
+  HostPathConfig UnconnectedPathOf(int node) const;
   // A host's path to other hosts, and its queue pair to the one at a port, which can send and receive.
   HostPathConfig PathOf(int node) const;
   roce::QueuePair PeerQueuePair(int node, PortId port) const;
@@ -185,8 +202,8 @@ class System {
   // copy.
   uint64_t ElementOf(size_t call, int64_t part, uint64_t at, std::span<const uint32_t> ranks,
                      int group) const;
-  std::vector<Carried> ControlMessage(size_t call, std::span<const uint32_t> ranks, Index first,
-                                      int group) const;
+  std::vector<Carried> ControlMessage(const Invocation& invocation, std::span<const uint32_t> ranks,
+                                      Index first, int group) const;
   uint64_t InlineBytes() const;
   size_t ElementBytes() const;
   uint64_t ElementsOfPacket() const { return kPathMtu / ElementBytes(); }
@@ -203,7 +220,8 @@ class System {
   std::optional<Carried> ExchangeMessage(size_t call, uint32_t from, uint32_t to) const;
   Carried RingMessage(size_t call, uint32_t from, int64_t step, int64_t piece) const;
   std::vector<Carried> Messages(uint32_t from, uint32_t to) const;
-  std::vector<Carried> Direction(std::span<const uint32_t> ranks, bool up, int group) const;
+  std::vector<Carried> Direction(std::span<const Invocation> invocations, std::span<const uint32_t> ranks,
+                                 bool up, int group) const;
   const Carried& ContentsAtHost(const Edge& edge, const Carried& sent, int64_t taken) const;
 
   SystemConfig config_;

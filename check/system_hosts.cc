@@ -145,6 +145,17 @@ void System::LayOutMulticast() {
   }
 }
 
+HostPathConfig System::UnconnectedPathOf(int node) const {
+  const auto ranks = static_cast<uint32_t>(hosts());
+  return {.rank = RankAt(node),
+          .world_size = ranks,
+          .algorithm = Algorithm::kRing,
+          .agrees_by_exchange = false,
+          .message_bytes = kPathMtu,
+          .staging_bytes = uint64_t{kPathMtu} * ranks,
+          .inline_bytes = kPathMtu - kControlBytes};
+}
+
 HostPathConfig System::PathOf(int node) const {
   const auto ranks = static_cast<uint32_t>(hosts());
   // What a ring AllReduce needs: all blocks but one.

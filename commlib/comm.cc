@@ -45,7 +45,7 @@ Error Comm::Post(const ControlHeader& header, const void* send, void* recv, bool
   if (IsQuantised(header)) {
     if (Error e = PrepareQuantised(call.get(), &refusal); !e.ok()) return e;
   }
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   if (!error_.ok()) return error_;
   if (calls_.open() >= kMaxCalls) {
     return {ErrorCode::kNoResource,
@@ -65,10 +65,10 @@ Error Comm::Post(const ControlHeader& header, const void* send, void* recv, bool
     if (Error e = EnsureHosts(); !e.ok()) return e;
     if (Error e = CheckLength(header); !e.ok()) return e;
   }
-  if (Error e = PrepareBuffers(call.get(), by_hosts, &way, lock); !e.ok()) return e;
+  if (Error e = PrepareBuffers(call.get(), by_hosts, &way); !e.ok()) return e;
   if (asks) {
     Way ignored;
-    if (Error e = PrepareBuffers(call.get(), true, &ignored, lock); !e.ok()) return e;
+    if (Error e = PrepareBuffers(call.get(), true, &ignored); !e.ok()) return e;
   }
   if (!error_.ok()) return error_;  // registering let go of the mutex
   saturation_.inputs += call->saturated_inputs;
@@ -94,7 +94,7 @@ const verbs::Memory* Comm::ReadByOthers(const Call& call) const {
   return (is_root ? call.send_memory : call.recv_memory).get();
 }
 
-Error Comm::PrepareBuffers(Call* call, bool by_hosts, Way* way, Lock& lock) {
+Error Comm::PrepareBuffers(Call* call, bool by_hosts, Way* way) {
   const auto rank = static_cast<uint32_t>(options_.rank);
   const uint64_t send_bytes = SendBytes(call->header, rank);
   const uint64_t recv_bytes = NetworkRecvBytes(call->header, rank);
@@ -106,11 +106,10 @@ Error Comm::PrepareBuffers(Call* call, bool by_hosts, Way* way, Lock& lock) {
     return {};
   }
   if (IsInBlocks(call->header)) {
-    lock.unlock();
+    const Unlock unlock(mutex_);
     Error error = verbs::Memory::Register(device_, call->quantised.get(), CallBytes(call->header), true,
                                           &call->recv_memory);
     call->send_memory = call->recv_memory;
-    lock.lock();
     return error;
   }
   if (sends && !call->send_memory) call->send_memory = FindRegion(call->send, send_bytes);
@@ -123,7 +122,7 @@ Error Comm::PrepareBuffers(Call* call, bool by_hosts, Way* way, Lock& lock) {
     return {};
   }
   const bool read = by_hosts && calls_.NeedsReads(call->header);
-  lock.unlock();
+  const Unlock unlock(mutex_);
   Error error;
   if (receives && !call->recv_memory)
     error = verbs::Memory::Register(device_, call->recv, recv_bytes, true, &call->recv_memory, read);
@@ -135,7 +134,6 @@ Error Comm::PrepareBuffers(Call* call, bool by_hosts, Way* way, Lock& lock) {
       error = verbs::Memory::Register(device_, call->send, send_bytes, false, &call->send_memory, read);
     }
   }
-  lock.lock();
   return error;
 }
 

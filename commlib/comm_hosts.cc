@@ -51,7 +51,7 @@ Error Comm::ConnectByHosts(const JoinedInfo& joined) {
   abilities_.plain_bytes = path_mtu_ - kControlBytes;  // what a packet holds with its header
   calls_.SetConfig({.by_hosts = true});
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (Error e = EnsureHosts(); !e.ok()) return e;
   }
   // Who asked for it knows.
@@ -117,7 +117,7 @@ void Comm::OnPeerEnd(const PeerEndInfo& end) {
   std::vector<PeerEndInfo> tell;
   std::optional<HostLinks::Connecting> connecting;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (phase_ != Phase::kRunning || !session_) return;
     Error error = EnsureHosts();
     if (error.ok()) error = hosts_->OnPeerEnd(end, &tell, &connecting);
@@ -129,7 +129,7 @@ void Comm::OnPeerEnd(const PeerEndInfo& end) {
     }
   }
   Error error = connecting->qp->Connect(connecting->info);
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (!error.ok()) Fail(error, true);
   if (phase_ != Phase::kRunning) {
     connecting->qp->DestroyQp();
@@ -145,13 +145,15 @@ void Comm::TellOfWay(const ControlHeader& header) {
   if (options_.rank != 0 || !IsByHosts(header)) return;
   const std::string why = WhyByHosts(abilities_, header);
   if (!told_ways_.insert(why).second) return;
-  Log(IsLacking(abilities_, header) ? LogLevel::kWarn : LogLevel::kInfo, "group {}: hosts: {}", options_.group, why);
+  Log(IsLacking(abilities_, header) ? LogLevel::kWarn : LogLevel::kInfo, "group {}: hosts: {}",
+      options_.group, why);
 }
 
 void Comm::TellOfBusy() {
   if (calls_.busy() == 0 || std::exchange(told_busy_, true) || options_.rank != 0) return;
   Log(LogLevel::kWarn,
-      "group {}: hosts: another group has the memory that it shares with this one in switches (the first such "
+      "group {}: hosts: another group has the memory that it shares with this one in switches (the first "
+      "such "
       "call; Communicator::Shared counts on)",
       options_.group);
 }
@@ -185,7 +187,7 @@ void Comm::TellDatagrams() {
 
 DatagramCounts Comm::CountDatagrams() {
   if (InChild()) return {};
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const MulticastCounts counts = calls_.multicast();
   return {.multicast = abilities_.multicast,
           .expected = counts.expected,
@@ -200,7 +202,7 @@ DatagramCounts Comm::CountDatagrams() {
 
 Sharing Comm::Shared() {
   if (InChild()) return {};
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return {.shares = abilities_.asks, .granted = calls_.granted(), .busy = calls_.busy()};
 }
 

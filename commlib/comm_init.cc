@@ -229,7 +229,8 @@ Error Comm::ConnectToSwitch(const JoinedInfo& joined) {
                     .invocation_bytes = joined.invocation_bytes,
                     .start_messages = joined.start_messages});
   Log(LogLevel::kInfo,
-      "rank {}: group {} (id {}) through {} at {} qpn 0x{:x}; mode {}, path MTU {}, M {}, W {} at most, {} to "
+      "rank {}: group {} (id {}) through {} at {} qpn 0x{:x}; mode {}, path MTU {}, M {}, W {} at most, {} "
+      "to "
       "begin with, inline {}",
       options_.rank, options_.group, joined.group_id, joined.connect.name,
       verbs::ToString(joined.connect.remote_ip), joined.connect.remote_qpn, joined.mode, path_mtu_,
@@ -238,7 +239,7 @@ Error Comm::ConnectToSwitch(const JoinedInfo& joined) {
 }
 
 void Comm::OnSessionFailure(const Error& error) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   // A reply that is here already says more than the manager's consequence of it.
   MakeProgress();
   Fail(error, false);
@@ -248,25 +249,26 @@ void Comm::OnSessionFailure(const Error& error) {
 Error Comm::Destroy() {
   if (InChild()) return ForkedError();
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     leaves_ = true;
   }
   AwaitCalls();
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   // Nothing that a switch waits for is left when the queue pair goes.
   if (qp_) qp_->ShareAcks(1, 0);
   TellDatagrams();
   Error result = error_;
   const auto timeout = options_.timeout;
+  Session* const session = session_.get();
   lock.unlock();
   if (alone_) {
     // Nobody else is there to leave.
   } else if (result.ok()) {
-    result = session_->Leave(timeout, {});
+    result = session->Leave(timeout, {});
     if (result.code() == ErrorCode::kTimeout) {
       // Whoever makes another call instead would wait for this rank.
-      session_->Abort(result.message());
-      session_->Finish();
+      session->Abort(result.message());
+      session->Finish();
     }
   } else {
     LeaveFailedGroup();
@@ -280,11 +282,13 @@ Error Comm::Destroy() {
 // reason.
 void Comm::LeaveFailedGroup() {
   AwaitDrained();
-  if (refused_) {
-    static_cast<void>(session_->Leave(kLeaveAfterRefusal, error_));
-  } else {
-    session_->Finish();
-  }
+  Lock lock(mutex_);
+  Session* const session = session_.get();
+  const bool refused = refused_;
+  const Error error = error_;
+  lock.unlock();
+  if (!refused) return session->Finish();
+  static_cast<void>(session->Leave(kLeaveAfterRefusal, error));
 }
 
 void Comm::Drop() {
@@ -296,7 +300,7 @@ void Comm::Drop() {
 
 void Comm::Abort(const std::string& reason) {
   if (InChild()) return;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   Fail({ErrorCode::kAborted, reason.empty() ? "no reason given" : reason}, true);
   PassOn();
 }
@@ -306,13 +310,13 @@ void Comm::Shutdown() {
   if (cq_) Progress::Get().Remove(cq_->channel_fd());
   std::unique_ptr<Session> session;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (error_.ok()) error_ = {ErrorCode::kInvalidArgument, "the communicator was destroyed"};
     BeginDrain();
   }
   AwaitDrained();
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     session = std::move(session_);
     regions_.clear();
   }
@@ -325,7 +329,7 @@ Comm::~Comm() {
 
 Error Comm::AsyncError() {
   if (InChild()) return ForkedError();
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   MakeProgress();
   PassOn();
   return error_;
@@ -337,7 +341,7 @@ Error Comm::AskManager(const std::function<Error(Session*)>& ask) {
   if (alone_) return {};
   Session* session = nullptr;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     session = session_.get();
   }
   if (session == nullptr) return {ErrorCode::kInvalidArgument, "the communicator was destroyed"};
@@ -367,7 +371,7 @@ Error Comm::WaitsFor(WaitState* state) {
 
 void Comm::SetTimeout(std::chrono::milliseconds timeout) {
   if (InChild()) return;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   options_.timeout = timeout;
 }
 
@@ -379,7 +383,7 @@ Error Comm::Register(void* base, size_t bytes, std::shared_ptr<Region>* region) 
       return e;
   }
   auto result = std::make_shared<Region>(std::move(memory));
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   regions_.push_back(result);
   *region = std::move(result);
   return {};
@@ -387,7 +391,7 @@ Error Comm::Register(void* base, size_t bytes, std::shared_ptr<Region>* region) 
 
 void Comm::Deregister(const std::shared_ptr<Region>& region) {
   if (InChild()) return;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   std::erase(regions_, region);
 }
 

@@ -56,7 +56,7 @@ void Comm::SetDeadline(Call* call) {
 }
 
 CallsInfo Comm::TellCalls() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   CallsInfo info{.group = options_.group,
                  .made = calls_.made(),
                  .open = {},
@@ -67,9 +67,10 @@ CallsInfo Comm::TellCalls() {
   for (const auto& call : open_) {
     if (!call) continue;
     if (info.open.size() == kMostOpenTold) break;
-    info.open.push_back({.number = call->number,
-                         .collective = std::string(NameOf(call->header.collective)),
-                         .for_time = std::chrono::duration_cast<std::chrono::milliseconds>(now - call->made_at)});
+    info.open.push_back(
+        {.number = call->number,
+         .collective = std::string(NameOf(call->header.collective)),
+         .for_time = std::chrono::duration_cast<std::chrono::milliseconds>(now - call->made_at)});
   }
   return info;
 }
@@ -105,7 +106,7 @@ void Comm::CheckDeadlines(Clock::time_point now) {
 }
 
 void Comm::OnChannelReady() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (!watch_.OnThreadWoken()) return;
   cq_->ConsumeEvent();
   watch_.OnEvents();
@@ -114,7 +115,7 @@ void Comm::OnChannelReady() {
 }
 
 void Comm::OnTick() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   TellDatagrams();  // here, since ticks come once a second at most, and without a call, too
   if (watch_.leads() || calls_.open() == 0) return;
   MakeProgress();
@@ -124,7 +125,7 @@ void Comm::OnTick() {
 
 bool Comm::Test(const Call& call) {
   if (InChild()) return true;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (!call.done) MakeProgress();
   if (!call.done) CheckDeadlines(Clock::now());
   const bool done = call.done;
@@ -133,13 +134,16 @@ bool Comm::Test(const Call& call) {
 }
 
 template <typename Done>
-void Comm::Await(Lock& lock, const Done& done, const std::function<void()>& meanwhile) {
+void Comm::Await(const Done& done, const std::function<void()>& meanwhile) {
   while (!done()) {
     if (watch_.Lead()) {
-      Lead(lock, done, meanwhile);
+      Lead(done, meanwhile);
       watch_.Resign();
     } else {
-      changed_.wait(lock, [&] { return done() || !watch_.leads(); });
+      changed_.wait(mutex_, [&] {
+        mutex_.AssertHeld();
+        return done() || !watch_.leads();
+      });
       watch_.FollowerWoke();
     }
   }
@@ -147,7 +151,7 @@ void Comm::Await(Lock& lock, const Done& done, const std::function<void()>& mean
 }
 
 template <typename Done>
-void Comm::Lead(Lock& lock, const Done& done, const std::function<void()>& meanwhile) {
+void Comm::Lead(const Done& done, const std::function<void()>& meanwhile) {
   MakeProgress();
   if (done()) return;
   const CallNumber call = ended();
@@ -163,9 +167,9 @@ void Comm::Lead(Lock& lock, const Done& done, const std::function<void()>& meanw
     const bool worth_while = spin_.KeepPolling(SinceStart(now), came);
     if (done()) break;
     if (meanwhile || (polls && worth_while)) {
-      PollOn(lock, meanwhile);
+      PollOn(meanwhile);
     } else {
-      SleepOn(lock);
+      SleepOn();
     }
     now = Clock::now();
   }
@@ -173,40 +177,46 @@ void Comm::Lead(Lock& lock, const Done& done, const std::function<void()>& meanw
   if (!meanwhile) trials_.Ended(call, SinceStart(now) - begin);
 }
 
-void Comm::PollOn(Lock& lock, const std::function<void()>& meanwhile) {
-  lock.unlock();
-  if (meanwhile) meanwhile();
-  mutex_.YieldTurn();
-  lock.lock();
+void Comm::PollOn(const std::function<void()>& meanwhile) {
+  {
+    const Unlock unlock(mutex_);
+    if (meanwhile) meanwhile();
+    mutex_.YieldTurn();
+  }
   const uint64_t seen = completions_;
   for (int i = 0; i < kLooks && completions_ == seen; ++i) MakeProgress();
 }
 
 Error Comm::Wait(const Call& call) {
   if (InChild()) return ForkedError();
-  Lock lock(mutex_);
-  Await(
-      lock, [&call] { return call.done; }, options_.while_waiting);
+  const Lock lock(mutex_);
+  Await([&call] { return call.done; }, options_.while_waiting);
   return call.error;
 }
 
 void Comm::AwaitCalls() {
-  Lock lock(mutex_);
-  Await(lock, [this] { return calls_.open() == 0; });
+  const Lock lock(mutex_);
+  Await([this] {
+    mutex_.AssertHeld();
+    return calls_.open() == 0;
+  });
 }
 
 void Comm::AwaitDrained() {
-  Lock lock(mutex_);
-  Await(lock, [this] { return phase_ == Phase::kDrained; });
+  const Lock lock(mutex_);
+  Await([this] {
+    mutex_.AssertHeld();
+    return phase_ == Phase::kDrained;
+  });
 }
 
-void Comm::SleepOn(Lock& lock) {
+void Comm::SleepOn() {
   // An event that was asked for just now comes for new completions only: poll once more before sleeping.
   if (watch_.RequestNotify()) {
     nic_fd_ = cq_->BeginSleep();
     if (nic_fd_ < 0) cq_->RequestNotify();
   } else {
-    Sleep(lock);
+    Sleep();
     EndSleep();
   }
   MakeProgress();
@@ -217,16 +227,17 @@ void Comm::EndSleep() {
   if (std::exchange(nic_fd_, -1) >= 0 && cq_->EndSleep()) watch_.OnEvents();
 }
 
-void Comm::Sleep(Lock& lock) {
+void Comm::Sleep() {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_deadline_ - Clock::now());
   const auto sleep = std::clamp<std::chrono::milliseconds>(left, std::chrono::milliseconds(0), kMaxSleep);
   // One that is negative is passed over.
   std::array<pollfd, 3> fds = {{{.fd = cq_->channel_fd(), .events = POLLIN, .revents = 0},
                                 {.fd = wake_fd_, .events = POLLIN, .revents = 0},
                                 {.fd = nic_fd_, .events = POLLIN, .revents = 0}}};
-  lock.unlock();
-  poll(fds.data(), fds.size(), static_cast<int>(sleep.count()));
-  lock.lock();
+  {
+    const Unlock unlock(mutex_);
+    poll(fds.data(), fds.size(), static_cast<int>(sleep.count()));
+  }
   uint64_t wakes = 0;
   if (fds[1].revents != 0 && read(wake_fd_, &wakes, sizeof wakes) < 0) fds[1].revents = 0;  // taken already
   if (fds[0].revents == 0) return;

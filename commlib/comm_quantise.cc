@@ -98,7 +98,7 @@ void Comm::RunAloneScaled(const Call& call) {
   const uint64_t inputs = Quantise(abilities_.scale, {call.recv, bytes}, call.send);
   const uint64_t results =
       Dequantise(DivisorOf(call.header, abilities_.scale, 1), {call.recv, bytes}, call.recv);
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   saturation_.inputs += inputs;
   saturation_.results += results;
   TellOfSaturation();
@@ -106,7 +106,7 @@ void Comm::RunAloneScaled(const Call& call) {
 
 Quantisation Comm::Quantised() {
   if (InChild()) return {};
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const bool switched = path_.path == PathChoice::kNetwork && !abilities_.asks;
   return {
       .scale = abilities_.scale,

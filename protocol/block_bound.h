@@ -25,6 +25,17 @@ inline double LeastOf(DataType type) {
   return type == DataType::kFloat32 ? 0x1p-150 : type == DataType::kFloat16 ? 0x1p-25 : 0x1p-134;
 }
 
+// What an element of such a type is, by its bits; NaN for an infinity of FP16, too, which is no sum.
+inline double NumberOf(DataType type, uint32_t bits) {
+  if (type == DataType::kFloat32) return std::bit_cast<float>(bits);
+  if (type == DataType::kBFloat16) return std::bit_cast<float>(bits << 16);
+  const auto exponent = static_cast<int>(bits >> 10 & 0x1f);
+  const double fraction = bits & 0x3ff;
+  if (exponent == 31) return std::nan("");
+  const double value = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(fraction + 1024, exponent - 25);
+  return (bits & 0x8000) != 0 ? -value : value;
+}
+
 // Of the block that an element is in, what all ranks have in it.
 class BlockBound {
  public:

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <set>
 
+#include "protocol/block_bound.h"
 #include "protocol/quantise_word.h"
 
 namespace epic {
@@ -117,6 +119,19 @@ TEST(TypesTest, ScalesHaveBounds) {
   for (const float scale : {0.0f, -1.0f, 1e-21f, 1e21f, std::numeric_limits<float>::infinity(),
                             std::numeric_limits<float>::quiet_NaN()})
     EXPECT_FALSE(IsScale(scale)) << scale;
+}
+
+// Of judges of results, apart from the kernels.
+TEST(TypesTest, WhatANumberOfABlockIs) {
+  EXPECT_EQ(NumberOf(DataType::kFloat32, 0xc0200000), -2.5);
+  EXPECT_EQ(NumberOf(DataType::kBFloat16, 0xc020), -2.5);
+  EXPECT_EQ(NumberOf(DataType::kFloat16, 0xc100), -2.5);
+  EXPECT_EQ(NumberOf(DataType::kFloat16, 0x7bff), 65504) << "the largest";
+  EXPECT_EQ(NumberOf(DataType::kFloat16, 0x0400), 0x1p-14) << "the least normal one";
+  EXPECT_EQ(NumberOf(DataType::kFloat16, 0x0001), 0x1p-24) << "and below these";
+  EXPECT_EQ(NumberOf(DataType::kFloat16, 0x8000), 0);
+  for (const uint32_t bits : {0x7c00u, 0xfc00u, 0x7e00u})
+    EXPECT_TRUE(std::isnan(NumberOf(DataType::kFloat16, bits))) << bits;
 }
 
 }  // namespace

@@ -24,16 +24,6 @@ uint32_t Encode(DataType type, float value) {
   return sign | ((bits & 0x7fffffff) - (uint32_t{127 - 15} << 23)) >> 13;
 }
 
-double Decode(DataType type, uint32_t bits) {
-  if (type == DataType::kFloat32) return std::bit_cast<float>(bits);
-  if (type == DataType::kBFloat16) return std::bit_cast<float>(bits << 16);
-  const auto exponent = static_cast<int>(bits >> 10 & 0x1f);
-  const double fraction = bits & 0x3ff;
-  if (exponent == 31) return std::nan("");
-  const double value = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(fraction + 1024, exponent - 25);
-  return (bits & 0x8000) != 0 ? -value : value;
-}
-
 }  // namespace
 
 BlockValues::BlockValues(const ControlHeader& header, int ranks, Small small)
@@ -74,7 +64,7 @@ size_t BlockValues::CountWrong(int64_t part, int levels, std::span<const uint8_t
     for (size_t i = 0; i < count; ++i) {
       uint32_t element = 0;
       std::memcpy(&element, result.data() + (first + i) * bytes, bytes);
-      const double got = Decode(header_.called, element);
+      const double got = NumberOf(header_.called, element);
       // A NaN is in no bound.
       wrong += std::abs(got - sums[i]) <= bound.Of(levels, false, header_.called, got) ? 0 : 1;
     }

@@ -259,6 +259,32 @@ TEST(MulticastTest, AllIsRightOverBadLinksAndSeveralSpines) {
   EXPECT_GT(again, 0u);
 }
 
+// A chunk of each part does not fit: who is late or stands still is overrun, and reads what he has missed.
+TEST(MulticastTest, WithAStagingRingShorterThanThePartsAllIsRight) {
+  const Place& place = Places()[2];
+  const auto n = static_cast<int>(place.rank_host.size());
+  uint64_t read = 0;
+  for (const uint32_t tokens : {1, 2, 3}) {
+    SCOPED_TRACE(testing::Message() << "tokens " << tokens);
+    HostsWay way{.path = PathOf(256, 2 * tokens, tokens)};
+    ASSERT_LT(way.path.staging_chunks, static_cast<uint32_t>(n));
+    OneGroup run(place, ConfigOf(place, 10 * kGigabit), way, tokens);
+    for (int k = 0; k < 4; ++k) {
+      ControlHeader header{
+          .collective = Collective::kBroadcast, .type = DataType::kByte, .count = uint64_t{256} * 64};
+      if (k % 2 == 0) {
+        header.collective = Collective::kAllGather;
+        header.parts = static_cast<uint32_t>(n);
+      }
+      run.calls.emplace_back(header, n, k);
+    }
+    run.Start(100 * kMicrosecond, 30, 100 * kMicrosecond);
+    run.RunToEnd();
+    for (int r = 0; r < n; ++r) read += run.ranks.multicast(r).read;
+  }
+  EXPECT_GT(read, 0u) << "nobody was overrun";
+}
+
 // Two leaves, three spines: of each part a block goes to each of three addresses, over a spine of its own.
 TEST(MulticastTest, EachAddressTakesATreeOfItsOwn) {
   constexpr int kChunks = 12;

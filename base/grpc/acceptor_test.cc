@@ -278,18 +278,23 @@ TEST(AcceptorTest, OtherWordsAreEndedAtOnce) {
   EXPECT_EQ(server.acceptor->refused(), 3U);
 }
 
+// Ten connections say this, and then as much of the flood as is taken at once; they stay until the test ends.
+void FloodFromTen(int port, const Others::Pipes& pipes, const std::string& hello, const std::string& flood) {
+  for (int i = 0; i < 10; ++i) {
+    const int fd = ConnectTo(port);
+    Send(fd, hello);
+    // It may be that nobody reads all of it, as nothing of the answers is read.
+    (void)!send(fd, flood.data(), flood.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+  pipes.Say();
+  pipes.Hold();
+}
+
 TEST(AcceptorTest, AFloodOfSettingsStopsNobodyElse) {
   Others others([](int port, const Others::Pipes& pipes) {
     std::string flood;
     for (int i = 0; i < 10'000; ++i) flood += HelloOfHttp2().substr(kHttp2Preface.size());
-    for (int i = 0; i < 10; ++i) {
-      const int fd = ConnectTo(port);
-      Send(fd, HelloOfHttp2());
-      // It may be that nobody reads all of it, as nothing of the answers is read.
-      (void)!send(fd, flood.data(), flood.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    }
-    pipes.Say();
-    pipes.Hold();
+    FloodFromTen(port, pipes, HelloOfHttp2(), flood);
   });
   Server server({});
   others.Go(server.acceptor->port());
@@ -313,15 +318,10 @@ TEST(AcceptorTest, AFloodOfCallsThatAreTakenBackWaitsAndStopsNobodyElse) {
       return std::string("\0\0", 2) + static_cast<char>(payload.size()) + kind + flags +
              std::string(reinterpret_cast<const char*>(&number), 4) + payload;
     };
-    std::string flood = HelloOfHttp2();
+    std::string flood;
     for (uint32_t stream = 1; stream < 40'000; stream += 2)
       flood += frame(1, 4, stream, headers) + frame(3, 0, stream, std::string(4, '\0'));
-    for (int i = 0; i < 10; ++i) {
-      const int fd = ConnectTo(port);
-      (void)!send(fd, flood.data(), flood.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    }
-    pipes.Say();
-    pipes.Hold();
+    FloodFromTen(port, pipes, HelloOfHttp2(), flood);
   });
   Server server({});
   others.Go(server.acceptor->port());

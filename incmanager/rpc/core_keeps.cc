@@ -1,5 +1,4 @@
 // How the manager's changes come into its store: PROTOCOL-CONTROL.md, 15.
-#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -17,33 +16,38 @@ Moment ManagerCore::At() {
   return {.now = Now(), .unix_us = std::chrono::duration_cast<std::chrono::microseconds>(since_1970).count()};
 }
 
-bool ManagerCore::AwaitOthers(std::unique_lock<std::mutex>* lock, const Batch& batch,
-                              std::chrono::steady_clock::time_point deadline) {
+bool ManagerCore::AwaitOthers(const Batch& batch, std::chrono::steady_clock::time_point deadline) {
   const auto is_free = [&] {
-    return std::ranges::none_of(batch,
-                                [this](const RowChange& change) { return changing_.contains(change.row); });
+    mutex_.AssertHeld();
+    for (const RowChange& change : batch) {
+      if (changing_.contains(change.row)) return false;
+    }
+    return true;
   };
   if (is_free()) return false;
   // Who has waited long enough is refused by the store, as those before him.
-  return changed_.wait_until(*lock, deadline, is_free);
+  return changed_.wait_until(mutex_, deadline, is_free);
 }
 
-Status ManagerCore::Commit(std::unique_lock<std::mutex>* lock, const Batch& batch) {
+Status ManagerCore::Commit(const Batch& batch) {
   for (const RowChange& change : batch) {
     if (changing_.contains(change.row))
       return MakeStatus(StatusCode::kDeadlineExceeded,
                         "the manager's store does not answer those who came before");
   }
   for (const RowChange& change : batch) changing_.insert(change.row);
-  lock->unlock();
-  const Status status = committer_.Commit(batch, [this, batch](bool kept) {
-    const std::lock_guard late_lock(mutex_);
+  const auto late = [this, batch](bool kept) {
+    const MutexLock lock(mutex_);
     // It was not done.
     if (kept) committer_.Post(state_.TruthOf(batch));
     for (const RowChange& change : batch) changing_.erase(change.row);
     changed_.notify_all();
-  });
-  lock->lock();
+  };
+  Status status;
+  {
+    const MutexUnlock unlock(mutex_);
+    status = committer_.Commit(batch, late);
+  }
   if (status.ok() || status.code() == StatusCode::kDeadlineExceeded) return status;
   for (const RowChange& change : batch) changing_.erase(change.row);
   changed_.notify_all();

@@ -36,7 +36,7 @@ std::map<uint32_t, proto::CallsMade> ManagerCore::CallsOf(const proto::GroupStat
                                                           std::set<uint32_t>* asked) {
   std::map<uint32_t, SessionId> sessions;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     sessions = state_.WhoTellsCalls(group.group_id());
   }
   std::vector<uint32_t> whom;
@@ -45,7 +45,7 @@ std::map<uint32_t, proto::CallsMade> ManagerCore::CallsOf(const proto::GroupStat
   }
   asked->insert(whom.begin(), whom.end());
   const auto ask = [&](uint32_t rank, SharedCalls::Answer answer) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const SessionId session = sessions.at(rank);
     if (!state_.groups().HasSession(session)) return answer(MakeStatus(StatusCode::kNotFound, "it has left"));
     asked_calls_[session] = std::move(answer);

@@ -47,7 +47,7 @@ Nanos ManagerCore::Now() {
 }
 
 void ManagerCore::Stop() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   stop_ = true;
   changed_.notify_all();
 }
@@ -61,14 +61,17 @@ ManagerCore::~ManagerCore() {
 }
 
 void ManagerCore::TickLoop() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   while (!stop_) {
     const Nanos now = Now();
     TakeProbeReplies(now);
     state_.Tick(now);
     SendSignsOfLife(now);
     KeepMore(now);
-    changed_.wait_for(lock, kTick, [this] { return stop_; });
+    changed_.wait_for(mutex_, kTick, [this] {
+      mutex_.AssertHeld();
+      return stop_;
+    });
   }
 }
 
@@ -80,7 +83,7 @@ void ManagerCore::SendSignsOfLife(Nanos now) {
 }
 
 ManagerCore::SessionStream* ManagerCore::NewSession(const std::string& peer) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const SessionId id = state_.NewSession(peer);
   auto* stream = new SessionStream(id, &sessions_);
   sessions_.streams[id] = stream;
@@ -89,7 +92,7 @@ ManagerCore::SessionStream* ManagerCore::NewSession(const std::string& peer) {
 }
 
 ManagerCore::HostStream* ManagerCore::NewHost() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const HostId id = hosts_.next++;
   auto* stream = new HostStream(id, &hosts_);
   hosts_.streams[id] = stream;
@@ -98,12 +101,12 @@ ManagerCore::HostStream* ManagerCore::NewHost() {
 }
 
 void ManagerCore::Sessions::OnMessage(SessionId id, const proto::ClientMessage& message) {
-  const std::lock_guard lock(core->mutex_);
+  const MutexLock lock(core->mutex_);
   core->state_.OnMessage(Now(), id, message);
 }
 
 void ManagerCore::Sessions::OnClosed(SessionId id) {
-  const std::lock_guard lock(core->mutex_);
+  const MutexLock lock(core->mutex_);
   // When the manager itself ends, no rank is lost.
   if (core->stop_) return;
   core->state_.OnClosed(Now(), id);
@@ -111,25 +114,25 @@ void ManagerCore::Sessions::OnClosed(SessionId id) {
 }
 
 void ManagerCore::Sessions::OnGone(SessionId id) {
-  const std::lock_guard lock(core->mutex_);
+  const MutexLock lock(core->mutex_);
   streams.erase(id);
 }
 
 void ManagerCore::Hosts::OnMessage(HostId id, const proto::FromHost& message) {
-  const std::lock_guard lock(core->mutex_);
+  const MutexLock lock(core->mutex_);
   core->state_.OnHostMessage(Now(), id, message);
   core->changed_.notify_all();
 }
 
 void ManagerCore::Hosts::OnClosed(HostId id) {
-  const std::lock_guard lock(core->mutex_);
+  const MutexLock lock(core->mutex_);
   if (core->stop_) return;
   core->state_.OnHostClosed(Now(), id);
   core->changed_.notify_all();
 }
 
 void ManagerCore::Hosts::OnGone(HostId id) {
-  const std::lock_guard lock(core->mutex_);
+  const MutexLock lock(core->mutex_);
   streams.erase(id);
 }
 
@@ -158,7 +161,7 @@ AgentLink& ManagerCore::LinkTo(NodeId node) {
 
 void ManagerCore::SetForwarding(NodeId node, const proto::ForwardingTable& table) {
   LinkTo(node).SetForwarding(table, [this, node](const Status& status) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stop_) return;  // nothing more is asked of a link that goes
     state_.OnForwardingSet(Now(), node, status);
   });
@@ -166,7 +169,7 @@ void ManagerCore::SetForwarding(NodeId node, const proto::ForwardingTable& table
 
 void ManagerCore::Install(NodeId node, const proto::GroupConfig& group) {
   LinkTo(node).Install(group, [this, node, id = group.group_id()](const InstallAnswer& answer) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stop_) return;  // nothing more is asked of a link that goes
     state_.OnInstalled(Now(), node, id, answer);
   });
@@ -182,7 +185,7 @@ void ManagerCore::Fail(NodeId node, uint64_t group_id, uint32_t generation) {
 
 void ManagerCore::Remove(NodeId node, uint64_t group_id, uint32_t generation) {
   LinkTo(node).Remove(group_id, generation, [this, node, group_id](const Status& status) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stop_) return;  // nothing more is asked of a link that goes
     state_.OnRemoved(Now(), node, group_id, status);
     changed_.notify_all();
@@ -191,14 +194,14 @@ void ManagerCore::Remove(NodeId node, uint64_t group_id, uint32_t generation) {
 
 void ManagerCore::Probe(NodeId witness, NodeId about, const proto::ProbeRequest& request) {
   LinkTo(witness).Probe(request, [this, witness, about](const StatusOr<proto::ProbeReply>& reply) {
-    const std::lock_guard lock(probed_mutex_);
+    const MutexLock lock(probed_mutex_);
     probed_.push_back({witness, about, reply});
   });
 }
 
 void ManagerCore::Locate(NodeId node, const proto::LocateRequest& request) {
   LinkTo(node).Locate(request, [this, node, ip = request.ip()](const StatusOr<proto::LocateReply>& reply) {
-    const std::lock_guard lock(probed_mutex_);
+    const MutexLock lock(probed_mutex_);
     located_.push_back({node, ip, reply});
   });
 }
@@ -207,7 +210,7 @@ void ManagerCore::TakeProbeReplies(Nanos now) {
   std::vector<Probed> probed;
   std::vector<Located> located;
   {
-    const std::lock_guard lock(probed_mutex_);
+    const MutexLock lock(probed_mutex_);
     probed.swap(probed_);
     located.swap(located_);
   }
@@ -218,7 +221,7 @@ void ManagerCore::TakeProbeReplies(Nanos now) {
 StatusOr<proto::DumpReply> ManagerCore::Tables(const proto::TablesRequest& request) {
   AgentLink* link = nullptr;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const std::string& name = request.switch_name();
     const std::optional<NodeId> node = state_.topology().FindSwitch(name);
     if (!node) return MakeStatus(StatusCode::kNotFound, fmt::format("the topology has no switch {}", name));
@@ -240,7 +243,7 @@ std::map<std::string, proto::DumpReply> ManagerCore::DumpsOf(const proto::GroupS
   std::vector<std::string> names;
   std::map<std::string, AgentLink*> links;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const proto::TreeNode& node : group.tree()) {
       const std::optional<NodeId> id = state_.topology().FindSwitch(node.switch_name());
       if (!id) continue;
@@ -263,9 +266,12 @@ Status ManagerCore::DestroyGroup(const std::string& name, bool force) {
   const StatusOr<uint64_t> id =
       Change(request, [&](ManagerState& state, Nanos now) { return state.DestroyGroup(now, name, force); });
   if (!id.ok()) return id.status();
-  std::unique_lock lock(mutex_);
-  const auto gone = [this, &id] { return stop_ || !state_.groups().Removing(*id); };
-  if (changed_.wait_for(lock, kDestroyTimeout, gone)) return absl::OkStatus();
+  const MutexLock lock(mutex_);
+  const auto gone = [this, &id] {
+    mutex_.AssertHeld();
+    return stop_ || !state_.groups().Removing(*id);
+  };
+  if (changed_.wait_for(mutex_, kDestroyTimeout, gone)) return absl::OkStatus();
   std::vector<std::string> late;
   const std::optional<std::set<NodeId>> removing = state_.groups().Removing(*id);
   for (const NodeId node : *removing) late.push_back(NameOf(node));

@@ -6,7 +6,6 @@
 #include <condition_variable>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "base/grpc/server_stream.h"
+#include "base/mutex.h"
 #include "incmanager/rpc/agent_link.h"
 #include "incmanager/rpc/committer.h"
 #include "incmanager/rpc/manager_state.h"
@@ -40,7 +40,7 @@ class ManagerCore : public ManagerWorld {
   // gives. It may not wait for anything.
   template <typename Call>
   auto Ask(const Call& call) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return call(state_, Now());
   }
 
@@ -50,7 +50,7 @@ class ManagerCore : public ManagerWorld {
   template <typename Request, typename Do>
   auto Change(const Request& request, const Do& change)
       -> decltype(change(std::declval<ManagerState&>(), Nanos{})) {
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto deadline = std::chrono::steady_clock::now() + Committer::kPatience;
     StatusOr<Batch> batch;
     // Of one row there is one change at a time.
@@ -58,8 +58,8 @@ class ManagerCore : public ManagerWorld {
       batch = state_.Keep(request);
       if (!batch.ok()) return batch.status();
       if (!committer_.keeps() || batch->empty()) return change(state_, Now());
-    } while (AwaitOthers(&lock, *batch, deadline));
-    if (Status status = Commit(&lock, *batch); !status.ok()) return status;
+    } while (AwaitOthers(*batch, deadline));
+    if (Status status = Commit(*batch); !status.ok()) return status;
     auto result = change(state_, Now());
     EndChange(*batch);
     return result;
@@ -89,21 +89,28 @@ class ManagerCore : public ManagerWorld {
   Status DestroyGroup(const std::string& name, bool force);
 
   // ManagerWorld; called by state_ with the lock held.
-  void Send(SessionId session, const proto::ServerMessage& message, bool last) override;
-  void SendToHost(HostId host, const proto::ToHost& message) override;
-  void EndHost(HostId host, const Status& status) override;
-  void SetAgent(NodeId node, const std::string& address) override;
-  void SetForwarding(NodeId node, const proto::ForwardingTable& table) override;
-  void Install(NodeId node, const proto::GroupConfig& group) override;
-  void Fail(NodeId node, uint64_t group_id, uint32_t generation) override;
-  void Remove(NodeId node, uint64_t group_id, uint32_t generation) override;
-  void Probe(NodeId witness, NodeId about, const proto::ProbeRequest& request) override;
-  void Locate(NodeId node, const proto::LocateRequest& request) override;
-  void OnCalls(SessionId session, const proto::CallsMade* calls) override;
+  void Send(SessionId session, const proto::ServerMessage& message, bool last) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SendToHost(HostId host, const proto::ToHost& message) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndHost(HostId host, const Status& status) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetAgent(NodeId node, const std::string& address) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetForwarding(NodeId node, const proto::ForwardingTable& table) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Install(NodeId node, const proto::GroupConfig& group) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Fail(NodeId node, uint64_t group_id, uint32_t generation) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Remove(NodeId node, uint64_t group_id, uint32_t generation) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Probe(NodeId witness, NodeId about, const proto::ProbeRequest& request) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Locate(NodeId node, const proto::LocateRequest& request) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnCalls(SessionId session, const proto::CallsMade* calls) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
  private:
   static Nanos Now();
-  const std::string& NameOf(NodeId node) const;
+  const std::string& NameOf(NodeId node) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What streams tell; each takes the lock.
   struct Sessions : SessionStream::Sink {
     explicit Sessions(ManagerCore* of) : core(of) {}
@@ -124,29 +131,29 @@ class ManagerCore : public ManagerWorld {
   };
 
   // Made when it is first needed; stays where it is from then on. To be called with the lock held.
-  AgentLink& LinkTo(NodeId node);
+  AgentLink& LinkTo(NodeId node) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TickLoop();
-  void SendSignsOfLife(Nanos now);
+  void SendSignsOfLife(Nanos now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // False if nobody changes one of these rows, nor has waited for that; else who is to look again.
-  bool AwaitOthers(std::unique_lock<std::mutex>* lock, const Batch& batch,
-                   std::chrono::steady_clock::time_point deadline);
+  bool AwaitOthers(const Batch& batch, std::chrono::steady_clock::time_point deadline)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Without the lock meanwhile; its rows are being changed then, until EndChange if it is kept.
-  Status Commit(std::unique_lock<std::mutex>* lock, const Batch& batch);
+  Status Commit(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // They are written again if they are not what was written.
-  void EndChange(const Batch& batch);
+  void EndChange(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What nobody waits for.
-  void KeepMore(Nanos now);
-  void TakeProbeReplies(Nanos now);
+  void KeepMore(Nanos now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TakeProbeReplies(Nanos now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  std::mutex mutex_;
-  std::condition_variable changed_;  // state_ or stop_
-  ManagerState state_;
-  Sessions sessions_{this};
-  Hosts hosts_{this};
-  Nanos last_signs_of_life_ = 0;
-  bool stop_ = false;
+  Mutex mutex_;
+  std::condition_variable_any changed_;  // state_ or stop_
+  ManagerState state_ ABSL_GUARDED_BY(mutex_);
+  Sessions sessions_ ABSL_GUARDED_BY(mutex_){this};
+  Hosts hosts_ ABSL_GUARDED_BY(mutex_){this};
+  Nanos last_signs_of_life_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   // Of sessions that have been asked what they have called, and have not answered: to whom.
-  std::map<SessionId, SharedCalls::Answer> asked_calls_;
+  std::map<SessionId, SharedCalls::Answer> asked_calls_ ABSL_GUARDED_BY(mutex_);
 
   struct Probed {
     NodeId witness = kNoNode;
@@ -158,19 +165,20 @@ class ManagerCore : public ManagerWorld {
     uint32_t ip = 0;
     StatusOr<proto::LocateReply> reply;
   };
-  std::mutex probed_mutex_;  // taken last
+  Mutex probed_mutex_ ABSL_ACQUIRED_AFTER(mutex_);  // taken last
   // For the next tick: a reply may come on a thread that holds mutex_.
-  std::vector<Probed> probed_;
-  std::vector<Located> located_;
+  std::vector<Probed> probed_ ABSL_GUARDED_BY(probed_mutex_);
+  std::vector<Located> located_ ABSL_GUARDED_BY(probed_mutex_);
 
   SharedDumps dumps_;
   SharedCalls calls_;
-  std::set<RowKey> changing_;  // rows
-  Nanos kept_at_ = 0;          // what nobody waits for was kept last
+  std::set<RowKey> changing_ ABSL_GUARDED_BY(mutex_);  // rows
+  Nanos kept_at_ ABSL_GUARDED_BY(mutex_) = 0;          // what nobody waits for was kept last
   Committer committer_;
   std::thread ticker_;
   AgentThread agents_;
-  std::map<NodeId, std::unique_ptr<AgentLink>> links_;  // first to go, their threads call back
+  std::map<NodeId, std::unique_ptr<AgentLink>> links_
+      ABSL_GUARDED_BY(mutex_);  // first to go, their threads call back
 };
 
 }  // namespace epic::manager

@@ -63,7 +63,7 @@ int Adapter::Start() {
 Adapter::~Adapter() {
   if (!helper_.joinable()) return;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
   io::SignalEventFd(wake_.get());
@@ -91,9 +91,9 @@ bool Adapter::Send() {
   return all;
 }
 
-void Adapter::Tell(std::unique_lock<std::mutex>& lock) {
+void Adapter::Tell(MutexLock& lock) {
   if (nic_.FirstEvent() == nullptr) return lock.unlock();
-  const std::lock_guard telling(telling_);
+  const MutexLock telling(telling_);
   try {
     while (const Event* const event = nic_.FirstEvent()) {
       signals_.reserve(signals_.size() + 1);
@@ -117,6 +117,7 @@ int Adapter::Receive() {
       kBatch,
       [](void* user, const roce::Packet& packet) {
         auto* r = static_cast<Receiver*>(user);
+        r->adapter->mutex_.AssertHeld();
         if (r->now == 0) r->now = r->adapter->port_->Now();
         Nic& nic = r->adapter->nic_;
         if (!nic.OnPacket(r->now, packet) && r->adapter->HasNow(packet.dst_ip, r->now))
@@ -141,7 +142,7 @@ void Adapter::RunTimers(Nanos now) {
 }
 
 size_t Adapter::Poll(uint32_t cq, std::span<Work> out) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   ++entries_;
   if (const size_t count = nic_.PollCq(cq, out); count > 0) return count;
   const int received = Receive();
@@ -157,13 +158,13 @@ size_t Adapter::Poll(uint32_t cq, std::span<Work> out) {
 }
 
 void Adapter::Arm(uint32_t cq, bool solicited_only) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   nic_.ArmCq(cq, solicited_only);
   if (!app_sleeps_) CallHelper();
 }
 
 int Adapter::BeginSleep(uint32_t cq) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (app_sleeps_) return -1;
   app_sleeps_ = true;
   nic_.ArmCq(cq, false);
@@ -171,7 +172,7 @@ int Adapter::BeginSleep(uint32_t cq) {
 }
 
 bool Adapter::EndSleep(uint32_t cq) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   app_sleeps_ = false;
   port_->TakeErrors();
   const bool armed = nic_.DisarmCq(cq);
@@ -207,7 +208,7 @@ bool Adapter::RaisePortNews() {
 }
 
 void Adapter::HelperLoop() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   uint64_t seen = 0, seen_looks = 0;
   while (!stop_) {
     helper_until_ = 0;  // awake
@@ -242,7 +243,7 @@ void Adapter::HelperLoop() {
 }
 
 std::optional<Qpn> Adapter::NewQpn() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (free_qpns_.empty()) {
     if (blocks_.size() == io::kMaxFilterBlocks) return std::nullopt;
     // Room for all numbers, so that giving one back needs no memory.
@@ -261,7 +262,7 @@ std::optional<Qpn> Adapter::NewQpn() {
 }
 
 void Adapter::FreeQpn(Qpn qpn) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   free_qpns_.push_back(qpn);
 }
 
@@ -275,7 +276,7 @@ bool Adapter::IsAttached(Qpn qpn) const {
 }
 
 int Adapter::Attach(Qpn qpn, Ip group) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const bool member = IsMember(group);
   const auto [entry, fresh] = attached_.emplace(group, qpn);
   if (!fresh) return 0;
@@ -289,7 +290,7 @@ int Adapter::Attach(Qpn qpn, Ip group) {
 }
 
 int Adapter::Detach(Qpn qpn, Ip group) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (attached_.erase({group, qpn}) == 0) return EINVAL;
   EPIC_CHECK(nic_.DetachMulticast(qpn, group));
   if (!IsMember(group)) port_->LeaveGroup(group);
@@ -297,22 +298,22 @@ int Adapter::Detach(Qpn qpn, Ip group) {
 }
 
 bool Adapter::TakesSuperFrames() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return port_->TakesSuperFrames();
 }
 
 void Adapter::SendSuperFrames(Ipv4 to, Qpn qpn, bool on) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   port_->SendSuperFrames(to, qpn, on);
 }
 
 void Adapter::SendByWireAlone(Ipv4 group, bool on) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   port_->SendByWireAlone(group, on);
 }
 
 void Adapter::SetMoreAddresses(std::vector<Ip> more) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   nic_.SetMoreAddresses(std::move(more));
 }
 
@@ -320,7 +321,7 @@ int Adapter::Reach(Ip to) {
   const Nanos give_up = port_->Now() + kReachTimeout;
   while (true) {
     {
-      std::unique_lock lock(mutex_);
+      MutexLock lock(mutex_);
       Receive();
       Send();
       const Port::Reach reach = port_->Prepare(to);

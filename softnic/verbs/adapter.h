@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <thread>
@@ -22,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "io/descriptor.h"
 #include "io/packet_filter.h"
 #include "softnic/core/nic.h"
@@ -49,7 +49,7 @@ class Adapter {
   // that, later, by the helper or the next call. What is thrown is thrown by the action.
   template <typename Action>
   auto Do(Action action) {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     ++entries_;
     if constexpr (std::is_void_v<decltype(action(nic_))>) {
       action(nic_);
@@ -76,7 +76,7 @@ class Adapter {
   // packet.
   template <typename Action>
   auto Note(Action action) {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     ++entries_;
     const auto result = action(nic_);
     Tell(lock);
@@ -107,13 +107,13 @@ class Adapter {
   int Attach(Qpn qpn, Ip group);
   int Detach(Qpn qpn, Ip group);
   // To any group; the lock is held.
-  bool IsAttached(Qpn qpn) const;
+  bool IsAttached(Qpn qpn) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // The port's clock.
   Nanos Now() const { return port_->Now(); }
 
   // As Nic says; never changes.
-  uint32_t max_outstanding() const { return nic_.max_outstanding(); }
+  uint32_t max_outstanding() const ABSL_NO_THREAD_SAFETY_ANALYSIS { return nic_.max_outstanding(); }
 
   // As Port says.
   bool TakesSuperFrames();
@@ -128,10 +128,10 @@ class Adapter {
   int Reach(Ip to);
 
   // For calls that change and read what is beside the adapter, such as the consumer's event queues.
-  std::mutex& mutex() { return mutex_; }
+  Mutex& mutex() ABSL_LOCK_RETURNED(mutex_) { return mutex_; }
   // Held from when an event is put where the consumer reads it until its eventfd is signalled, which is after
   // mutex() was let go: whoever takes events back, with mutex() held, needs it too.
-  std::mutex& telling() { return telling_; }
+  Mutex& telling() ABSL_LOCK_RETURNED(telling_) { return telling_; }
 
  private:
   static constexpr int kBatch = 64;
@@ -140,44 +140,47 @@ class Adapter {
 
   // Sends what there is to send, and sees to it that the helper wakes for the next timer. False if there was
   // no memory for all of it.
-  bool Send();
+  bool Send() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Tells of events and lets go of the lock, in the order that does not wake anybody into waiting for it.
   // What there is no memory for stays, and the helper is woken to tell it.
-  void Tell(std::unique_lock<std::mutex>& lock);
-  bool IsMember(Ip group) const;
-  int Receive();
+  void Tell(MutexLock& lock) ABSL_UNLOCK_FUNCTION(mutex_) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  bool IsMember(Ip group) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  int Receive() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether the interface has got the address since it was last asked; then the adapter knows it.
-  bool HasNow(Ip address, Nanos now);
+  bool HasNow(Ip address, Nanos now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // False if there was no memory for all of it; the next call goes on.
-  bool Run(Nanos now);
-  void RunTimers(Nanos now);
+  bool Run(Nanos now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RunTimers(Nanos now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends the helper's staying away.
-  void CallHelper();
-  Nanos NextDefer(bool app_waits, bool app_looks, bool app_entered, int received) const;
+  void CallHelper() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Nanos NextDefer(bool app_waits, bool app_looks, bool app_entered, int received) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Raises what there is to tell of the port. False if there was no memory for all of it; the next call goes
   // on.
-  bool RaisePortNews();
+  bool RaisePortNews() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void HelperLoop();
 
-  std::mutex mutex_;
-  std::mutex telling_;        // taken after mutex_
-  std::vector<int> signals_;  // eventfds to signal; under telling_
-  std::unique_ptr<Port> port_;
-  Nic nic_;
+  Mutex mutex_;
+  Mutex telling_ ABSL_ACQUIRED_AFTER(mutex_);
+  std::vector<int> signals_ ABSL_GUARDED_BY(telling_);  // eventfds to signal
+  // Its clock, its wait and its descriptor are any thread's, and all else under the lock.
+  const std::unique_ptr<Port> port_;
+  Nic nic_ ABSL_GUARDED_BY(mutex_);
   EventHandler on_event_;
   Ipv4 ip_;
-  std::vector<std::unique_ptr<QpnBlock>> blocks_;
-  std::vector<Qpn> free_qpns_;
-  std::set<std::pair<Ip, Qpn>> attached_;
+  std::vector<std::unique_ptr<QpnBlock>> blocks_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Qpn> free_qpns_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::pair<Ip, Qpn>> attached_ ABSL_GUARDED_BY(mutex_);
 
-  // What the helper goes by; under the lock.
-  uint64_t entries_ = 0;         // of the application into post and poll
-  uint64_t looks_ = 0;           // of the application at the network
-  Nanos next_address_look_ = 0;  // not before
-  Nanos helper_defers_ = 0;      // for so long it leaves the network to the application; 0: not at all
-  Nanos helper_until_ = kNever;  // when it wakes by itself
-  bool app_sleeps_ = false;      // between BeginSleep and EndSleep
-  bool stop_ = false;
+  // What the helper goes by.
+  uint64_t entries_ ABSL_GUARDED_BY(mutex_) = 0;         // of the application into post and poll
+  uint64_t looks_ ABSL_GUARDED_BY(mutex_) = 0;           // of the application at the network
+  Nanos next_address_look_ ABSL_GUARDED_BY(mutex_) = 0;  // not before
+  // For so long it leaves the network to the application; 0: not at all.
+  Nanos helper_defers_ ABSL_GUARDED_BY(mutex_) = 0;
+  Nanos helper_until_ ABSL_GUARDED_BY(mutex_) = kNever;  // when it wakes by itself
+  bool app_sleeps_ ABSL_GUARDED_BY(mutex_) = false;      // between BeginSleep and EndSleep
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   io::Descriptor wake_;  // an eventfd
   std::thread helper_;
 };
