@@ -1,15 +1,18 @@
-"""examples/torch/train.py, as it is."""
+"""examples/torch, as they are."""
 
+import math
 import os
 import pathlib
 import re
 import shlex
 import subprocess
+import sys
 
 import harness
 import torch_ranks
 
 EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "torch" / "train.py"
+SPLIT = EXAMPLE.with_name("tensor_parallel.py")
 SIZE = ("--steps", 4, "--width", 64, "--layers", 2)
 
 
@@ -27,6 +30,27 @@ def test_the_example_trains_as_with_gloo(bed, ranks):
     by_gloo = told(ranks.finish(ranks.start(EXAMPLE, *SIZE, "--backend", "gloo")))
     assert by_gloo[0] == parameters and abs(by_gloo[1] - loss) < 1e-4, (loss, by_gloo)
     assert len(EXAMPLE.read_text(encoding="utf-8").splitlines()) <= 60
+    bed.wait_clean()
+
+
+def test_layers_that_are_split_learn_as_in_one_process(bed, ranks):
+    """By EPIC, by Gloo, and where one process has all four shares."""
+    sys.path.insert(0, str(SPLIT.parent))
+    sys.path.insert(0, str(torch_ranks.MODULE))
+    import tensor_parallel  # pylint: disable=import-outside-toplevel,import-error
+    text = harness.ROOT / "README.md"
+    known, unknown = tensor_parallel.read([text])
+    torch = tensor_parallel.torch
+    torch.manual_seed(1)
+    model = tensor_parallel.Model(128, shares=4, put_together=lambda parts: torch.stack(parts).sum(0))
+    tensor_parallel.learn(model, known, 2)
+    with torch.no_grad():
+        loss = tensor_parallel.loss_of(model, *tensor_parallel.batch(torch.Generator().manual_seed(3), unknown, 32, 64))
+    for backend in ("epic", "gloo"):
+        done = ranks.finish(ranks.start(SPLIT, text, "--steps", 2, "--backend", backend))
+        assert done.statuses == [0] * 4, str(done)
+        told = re.search(r"^2 steps: perplexity ([\d.]+) of text", done.outputs[0], re.M)
+        assert told and abs(math.log(float(told[1])) - loss.item()) < 1e-3, (str(done), loss)
     bed.wait_clean()
 
 

@@ -129,5 +129,6 @@ PAPER = Paper(
             "Not in the paper. A block has one scale, so that a few large numbers take the precision of all beside them. Of\n"
             "outliers, every hundredth number of each rank is twenty times as large.", True)),
     (),
-    (("Table 1, perplexities themselves; Table 2", "of language models"),
+    (("Table 1, perplexities themselves", "of a language model; of a small one: bench/perplexity"),
+     ("Table 2", "of large language models"),
      ("Figures 3 and 8 to 12", "times; these are figures of accuracy")))
