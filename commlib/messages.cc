@@ -142,17 +142,15 @@ std::string Value(const ControlHeader& header, ControlField field) {
   return "?";
 }
 
-// The reply has the group's values, not the culprit's; of a slice, if the call has several.
+// The reply has rank 0's values, not the culprit's; of a slice, if the call has several.
 Error MismatchError(const ControlHeader& reply, const ControlHeader& here, bool in_slices) {
   const bool sliced = in_slices || SlicesLeft(reply) > 0;
   const ControlField field = reply.field == ControlField::kFlags ? FieldOfFlags(reply) : reply.field;
-  const std::string mine = Value(here, field), group = Value(reply, field);
   const std::string which = MismatchInWords(reply);
   if (reply.field == ControlField::kFlags && !Reduces(reply.collective)) return {ErrorCode::kMismatch, which};
   if (sliced && reply.field == ControlField::kCount) return {ErrorCode::kMismatch, which};
-  if (mine == group)
-    return {ErrorCode::kMismatch, fmt::format("{} than this rank and the group ({})", which, group)};
-  return {ErrorCode::kMismatch, fmt::format("{} (here {}, group {})", which, mine, group)};
+  return {ErrorCode::kMismatch,
+          fmt::format("{} (rank 0: {}, here: {})", which, Value(reply, field), Value(here, field))};
 }
 
 // The reply has the first call that came to the switch, which may be another rank's and differ from this
@@ -172,7 +170,7 @@ std::string MismatchInWords(const ControlHeader& reply) {
   if (reply.field == ControlField::kFlags && !Reduces(reply.collective))
     return fmt::format("rank {} called by another version of the library", reply.culprit);
   const ControlField field = reply.field == ControlField::kFlags ? FieldOfFlags(reply) : reply.field;
-  return fmt::format("rank {} called with another {}", reply.culprit, Name(field));
+  return fmt::format("rank {} called with another {} than rank 0", reply.culprit, Name(field));
 }
 
 std::string NotFiniteInWords(const ControlHeader& call, uint32_t rank, uint64_t element, float value) {

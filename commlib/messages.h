@@ -12,10 +12,10 @@ Error ForkedError();
 Error ForkedInitError();
 
 // What a reply other than OK means, for a rank that called with `here`: the same code on every rank, and a
-// message like "rank 2 called with another count (here 100, group 200)". in_slices: the call here is made in
-// several invocations, of whose length the reply tells.
+// message like "rank 2 called with another count than rank 0 (rank 0: 200, here: 100)". in_slices: the call
+// here is made in several invocations, of whose length the reply tells.
 Error RefusalError(const ControlHeader& reply, const ControlHeader& here, bool in_slices = false);
-// What of a mismatch is the same on every rank: "rank 2 called with another count".
+// What of a mismatch is the same on every rank: "rank 2 called with another count than rank 0".
 std::string MismatchInWords(const ControlHeader& reply);
 
 // What all ranks are told of a quantised call whose input is not finite at this rank: "rank 2 called

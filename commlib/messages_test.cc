@@ -19,9 +19,9 @@ TEST(MessagesTest, MismatchNamesFieldAndRank) {
   reply.culprit = 2;
   const Error error = RefusalError(reply, here);
   EXPECT_EQ(error.code(), ErrorCode::kMismatch);
-  EXPECT_EQ(error.message(), "rank 2 called with another count (here 100, group 200)");
+  EXPECT_EQ(error.message(), "rank 2 called with another count than rank 0 (rank 0: 200, here: 100)");
   EXPECT_EQ(RefusalError(reply, reply).message(),
-            "rank 2 called with another count than this rank and the group (200)");
+            "rank 2 called with another count than rank 0 (rank 0: 200, here: 200)");
 }
 
 TEST(MessagesTest, SumAndAverageDifferInTheOperation) {
@@ -30,7 +30,8 @@ TEST(MessagesTest, SumAndAverageDifferInTheOperation) {
   reply.flags = kAverageFlag;
   reply.status = ControlStatus::kMismatch;
   reply.field = ControlField::kFlags;
-  EXPECT_EQ(RefusalError(reply, sum).message(), "rank 0 called with another op (here sum, group avg)");
+  EXPECT_EQ(RefusalError(reply, sum).message(),
+            "rank 0 called with another op than rank 0 (rank 0: avg, here: sum)");
 }
 
 TEST(MessagesTest, RanksWithAnotherAlgorithmAreNamed) {
@@ -41,7 +42,7 @@ TEST(MessagesTest, RanksWithAnotherAlgorithmAreNamed) {
   reply.field = ControlField::kAlgorithm;
   reply.culprit = 3;
   EXPECT_EQ(RefusalError(reply, ring).message(),
-            "rank 3 called with another algorithm (here ring, group auto)");
+            "rank 3 called with another algorithm than rank 0 (rank 0: auto, here: ring)");
 }
 
 TEST(MessagesTest, TheCountOfASliceIsNotTheCalls) {
@@ -50,9 +51,9 @@ TEST(MessagesTest, TheCountOfASliceIsNotTheCalls) {
   reply.status = ControlStatus::kMismatch;
   reply.field = ControlField::kCount;
   reply.culprit = 1;
-  EXPECT_EQ(RefusalError(reply, here, true).message(), "rank 1 called with another count");
+  EXPECT_EQ(RefusalError(reply, here, true).message(), "rank 1 called with another count than rank 0");
   reply.flags = 1u << kSlicesLeftShift;
-  EXPECT_EQ(RefusalError(reply, here).message(), "rank 1 called with another count");
+  EXPECT_EQ(RefusalError(reply, here).message(), "rank 1 called with another count than rank 0");
 }
 
 TEST(MessagesTest, RefusalsHaveTheirOwnCodes) {
@@ -89,10 +90,11 @@ TEST(MessagesTest, ALaterTypeOrOperationHasItsNumber) {
   reply.field = ControlField::kType;
   reply.type = DataType{40};
   EXPECT_EQ(RefusalError(reply, here).message(),
-            "rank 1 called with another type (here float32, group number 40)");
+            "rank 1 called with another type than rank 0 (rank 0: number 40, here: float32)");
   reply.field = ControlField::kOp;
   reply.op = ReduceOp{41};
-  EXPECT_EQ(RefusalError(reply, here).message(), "rank 1 called with another op (here sum, group number 41)");
+  EXPECT_EQ(RefusalError(reply, here).message(),
+            "rank 1 called with another op than rank 0 (rank 0: number 41, here: sum)");
 }
 
 TEST(MessagesTest, CallsInBlocksAreToldAsTheyWereMade) {
@@ -105,14 +107,15 @@ TEST(MessagesTest, CallsInBlocksAreToldAsTheyWereMade) {
     other.culprit = 1;
     return RefusalError(other, here).message();
   };
-  EXPECT_EQ(told(plain), "rank 1 called with another type (here float16 as blocks of int8, group float16)");
+  EXPECT_EQ(told(plain),
+            "rank 1 called with another type than rank 0 (rank 0: float16, here: float16 as blocks of int8)");
   ControlHeader other = plain;
   other.count = 110;
-  EXPECT_EQ(told(InBlocks(other)), "rank 1 called with another count (here 100, group 110)");
+  EXPECT_EQ(told(InBlocks(other)), "rank 1 called with another count than rank 0 (rank 0: 110, here: 100)");
   other.type = DataType::kBFloat16;
-  EXPECT_EQ(
-      told(InBlocks(other)),
-      "rank 1 called with another type (here float16 as blocks of int8, group bfloat16 as blocks of int8)");
+  EXPECT_EQ(told(InBlocks(other)),
+            "rank 1 called with another type than rank 0 (rank 0: bfloat16 as blocks of int8, here: float16 "
+            "as blocks of int8)");
   ControlHeader refused = here;
   refused.status = ControlStatus::kUnsupported;
   refused.field = ControlField::kType;
@@ -133,18 +136,18 @@ TEST(MessagesTest, QuantisedCallsAreToldAsTheyWereMade) {
   reply.type = DataType::kFloat64;
   reply.flags = 0;
   EXPECT_EQ(RefusalError(reply, here).message(),
-            "rank 1 called with another type (here float32, group float64)");
+            "rank 1 called with another type than rank 0 (rank 0: float64, here: float32)");
   reply = here;
   reply.status = ControlStatus::kMismatch;
   reply.culprit = 1;
   reply.field = ControlField::kFlags;
   reply.flags |= kAverageFlag;
   EXPECT_EQ(RefusalError(reply, here).message(),
-            "rank 1 called with another op (here sum of float32, group avg of float32)");
+            "rank 1 called with another op than rank 0 (rank 0: avg of float32, here: sum of float32)");
   reply.op = ReduceOp::kMin;
   reply.flags = 0;
   EXPECT_EQ(RefusalError(reply, here).message(),
-            "rank 1 called with another type (here float32, group int32)");
+            "rank 1 called with another type than rank 0 (rank 0: int32, here: float32)");
   EXPECT_EQ(
       NotFiniteInWords(here, 2, 17, -INFINITY),
       "rank 2 called AllReduce with -inf as element 17: what is not finite is no whole number (quantise)");

@@ -161,8 +161,9 @@ void Acceptor::Loop() {
       }
     }
     relay_.Tick(now);
-    if (const std::string peer = relay_.TakePaused(); !peer.empty())
-      ++unsaid_[fmt::format("of {} had to wait, which says more than {} frames a second", peer, options_.frames_a_second)];
+    for (const auto& [peer, lines] : relay_.TakeWaited())
+      unsaid_[fmt::format("of {} had to wait, which says more than {} frames a second", peer,
+                          options_.frames_a_second)] += lines;
     GiveUpSilent(now);
     SayRefused(now);
   }

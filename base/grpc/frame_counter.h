@@ -49,24 +49,26 @@ class FrameCounter {
 // How many frames somebody may still send: so many a second, and as many as in a quarter of it at once.
 class FrameBudget {
  public:
-  explicit FrameBudget(uint64_t a_second) : a_second_(static_cast<int64_t>(a_second)), left_(a_second_ / 4) {}
+  explicit FrameBudget(uint64_t a_second) : a_second_(static_cast<int64_t>(a_second)), left_(Most()) {}
 
-  void Spend(uint64_t frames) { left_ -= static_cast<int64_t>(frames); }
+  void Spend(uint64_t frames) { left_ -= static_cast<int64_t>(frames) * 1000; }
   // With what has come in until now. What has been spent beyond it is to be waited for.
   bool IsSpent(Nanos now) {
     const Nanos ms = (now - at_) / kMillisecond;
     at_ += ms * kMillisecond;
-    left_ = std::min(a_second_ / 4, left_ + a_second_ * std::min<Nanos>(ms, kMostMs) / 1000);
+    left_ = std::min(Most(), left_ + a_second_ * std::min<Nanos>(ms, kMostMs));
     return left_ <= 0;
   }
 
   // Less than half of that is left.
-  bool IsLow() const { return left_ < a_second_ / 8; }
+  bool IsLow() const { return left_ < Most() / 2; }
 
  private:
   static constexpr Nanos kMostMs = 1'000'000;
+  int64_t Most() const { return a_second_ * 250; }
+
   const int64_t a_second_;
-  int64_t left_;
+  int64_t left_;  // thousandths of a frame: a millisecond may bring less than one
   Nanos at_ = 0;
 };
 

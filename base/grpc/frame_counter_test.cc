@@ -71,5 +71,15 @@ TEST(FrameBudgetTest, LooksInShortTimesLoseNothing) {
   EXPECT_FALSE(budget.IsSpent(now));
 }
 
+// A look each millisecond, of which each brings less than a frame.
+TEST(FrameBudgetTest, OneOfFewFramesASecondRecovers) {
+  FrameBudget budget(100);
+  Nanos now = kSecond;
+  (void)budget.IsSpent(now);
+  budget.Spend(35);
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(budget.IsSpent(now += kMillisecond)) << i;
+  EXPECT_FALSE(budget.IsSpent(now + 10 * kMillisecond));
+}
+
 }  // namespace
 }  // namespace epic

@@ -76,7 +76,7 @@ void Relay::OnEvents(int fd, uint32_t events, Nanos now) {
   const std::shared_ptr<Line> line = lines_.at(fd);
   const bool gone = (events & (EPOLLERR | EPOLLHUP)) != 0;
   if (fd == line->outer) {
-    if (gone) return End(line.get());
+    if (gone) return TakeLastWords(line.get(), now);
     if ((events & EPOLLIN) != 0) ReadOuter(line.get(), now);
   } else if ((events & EPOLLIN) != 0 || gone) {
     ReadInner(line.get());
@@ -84,12 +84,21 @@ void Relay::OnEvents(int fd, uint32_t events, Nanos now) {
   Go(line.get());
 }
 
+// Who ends at once may have said why: as much of it as its peer may say, and as the server has room for.
+void Relay::TakeLastWords(Line* line, Nanos now) {
+  while (!line->paused && Flush(line->inner, &line->up) && line->up.empty()) {
+    ReadOuter(line, now);
+    if (line->up.empty()) break;
+  }
+  End(line);
+}
+
 void Relay::ReadOuter(Line* line, Nanos now) {
   Peer& peer = peers_.at(line->peer);
   if (peer.budget.IsSpent(now)) {
     line->paused = true;
     paused_.push_back(line->outer);
-    said_ = line->peer;
+    if (!std::exchange(line->has_waited, true)) ++waited_[line->peer];
     return;
   }
   std::array<char, kUp> bytes;

@@ -35,8 +35,8 @@ class Relay {
   // When that is to be called at the latest; kNever: not at all.
   Nanos WantsTick(Nanos now) const { return paused_.empty() ? kNever : now + kPause; }
   bool empty() const { return lines_.empty(); }
-  // Has a peer been made to wait since this was asked last? Empty: no.
-  std::string TakePaused() { return std::exchange(said_, {}); }
+  // Of which peers how many connections have had to wait since this was asked last; each is counted once.
+  std::map<std::string, uint64_t> TakeWaited() { return std::exchange(waited_, {}); }
 
  private:
   static constexpr Nanos kPause = 5 * kMillisecond;
@@ -48,7 +48,7 @@ class Relay {
     FrameCounter counter;
     std::string up, down;  // read, and not written yet: to the server, to the client
     bool outer_ended = false, inner_ended = false, told_end = false;
-    bool paused = false;
+    bool paused = false, has_waited = false;
     uint32_t outer_events = 0, inner_events = 0;  // that epoll is asked for; 0: it has not got it
   };
   struct Peer {
@@ -58,6 +58,7 @@ class Relay {
   };
 
   void ReadOuter(Line* line, Nanos now);
+  void TakeLastWords(Line* line, Nanos now);
   void ReadInner(Line* line);
   // False if nobody takes it any more.
   static bool Flush(int fd, std::string* bytes);
@@ -72,7 +73,7 @@ class Relay {
   std::map<int, std::shared_ptr<Line>> lines_;
   std::map<std::string, Peer> peers_;
   std::deque<int> paused_;  // by their outer ends, who has waited for longest first; also some that have gone
-  std::string said_;
+  std::map<std::string, uint64_t> waited_;
   // In the names of ends: one network may have several that are of one process, or of processes with one number.
   const uint64_t token_;
   uint64_t next_ = 0;

@@ -184,22 +184,36 @@ bool CanServe(const ControlHeader& header, const engine::GroupConfig& group) {
 PacketBytes MergedControl(const std::vector<Contribution>& contributions, const std::vector<uint32_t>& ranks,
                           const engine::GroupConfig& group) {
   ControlHeader merged = *HeaderOf(contributions[0].payload);
+  const auto is_refused = [](const Contribution& c) {
+    const ControlStatus status = HeaderOf(c.payload)->status;
+    return IsFatal(status) && status != ControlStatus::kMismatch;
+  };
+  const auto refused = std::ranges::find_if(contributions, is_refused);
   if (merged.status == ControlStatus::kOk && !CanServe(merged, group)) {
     merged.status = ControlStatus::kUnsupported;
     merged.field = WrongField(merged, group.world_size, MessageBytes(group));
     merged.culprit = ranks[contributions[0].child];
-  }
-  for (const Contribution& c : contributions) {
-    if (merged.status != ControlStatus::kOk) break;
-    const ControlHeader one = *HeaderOf(c.payload);
-    if (one.status != ControlStatus::kOk) {
+  } else if (refused != contributions.begin()) {
+    // By rank, whatever the order in which they came.
+    std::vector<Contribution> by_rank(contributions.begin(), refused);
+    std::ranges::sort(by_rank, {}, [&ranks](const Contribution& c) { return ranks[c.child]; });
+    merged = *HeaderOf(by_rank[0].payload);
+    for (const Contribution& c : by_rank) {
+      const ControlHeader one = *HeaderOf(c.payload);
+      const ControlField difference = FirstDifference(merged, one);
+      const bool differs = difference != ControlField::kNone;
+      const uint32_t culprit = differs ? ranks[c.child] : one.culprit;
+      const bool is_lower = merged.status != ControlStatus::kMismatch || culprit < merged.culprit;
+      if (!is_lower || (!differs && one.status != ControlStatus::kMismatch)) continue;
+      merged.status = ControlStatus::kMismatch;
+      merged.field = differs ? difference : one.field;
+      merged.culprit = culprit;
+    }
+    if (refused != contributions.end()) {
+      const ControlHeader one = *HeaderOf(refused->payload);
       merged.status = one.status;
       merged.field = one.field;
       merged.culprit = one.culprit;
-    } else if (FirstDifference(merged, one) != ControlField::kNone) {
-      merged.status = ControlStatus::kMismatch;
-      merged.field = FirstDifference(merged, one);
-      merged.culprit = ranks[c.child];
     }
   }
   PacketBytes bytes(kControlBytes);

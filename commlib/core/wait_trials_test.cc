@@ -10,22 +10,22 @@
 namespace epic {
 namespace {
 
-using Way = WaitTrials::Way;
+using WaitWay = WaitTrials::Way;
 
 // Waits for the calls first to last, each for as long as `wait` says; returns how many were polled for.
 int Calls(WaitTrials& trials, int64_t first, int64_t last,
-          const std::function<Nanos(int64_t call, Way way)>& wait) {
+          const std::function<Nanos(int64_t call, WaitWay way)>& wait) {
   int polled = 0;
   for (int64_t call = first; call <= last; ++call) {
-    const Way way = trials.WayOf(call);
-    polled += way == Way::kPoll;
+    const WaitWay way = trials.WayOf(call);
+    polled += way == WaitWay::kPoll;
     trials.Ended(call, wait(call, way));
   }
   return polled;
 }
 
-Nanos PollingIsShorter(int64_t, Way way) { return way == Way::kPoll ? 30 : 100; }
-Nanos SleepingIsShorter(int64_t, Way way) { return way == Way::kPoll ? 400 : 100; }
+Nanos PollingIsShorter(int64_t, WaitWay way) { return way == WaitWay::kPoll ? 30 : 100; }
+Nanos SleepingIsShorter(int64_t, WaitWay way) { return way == WaitWay::kPoll ? 400 : 100; }
 
 TEST(WaitTrialsTest, AGroupsFirstCallsSayWhichWayIsShorter) {
   WaitTrials trials;
@@ -40,40 +40,40 @@ TEST(WaitTrialsTest, TheMedianOfTheThirdToTheTwentiethCallIsTheBetterWays) {
   for (const auto& wait : {PollingIsShorter, SleepingIsShorter}) {
     WaitTrials trials;
     std::vector<Nanos> waits;
-    Calls(trials, 0, 19, [&](int64_t call, Way way) {
+    Calls(trials, 0, 19, [&](int64_t call, WaitWay way) {
       const Nanos one = call < 2 ? kSecond : wait(call, way);
       if (call >= 2) waits.push_back(one);
       return one;
     });
     std::ranges::sort(waits);
-    EXPECT_EQ(waits[waits.size() / 2], std::min(wait(0, Way::kPoll), wait(0, Way::kSleep)));
+    EXPECT_EQ(waits[waits.size() / 2], std::min(wait(0, WaitWay::kPoll), wait(0, WaitWay::kSleep)));
   }
 }
 
 TEST(WaitTrialsTest, SleepsWhereNothingIsKnown) {
   WaitTrials trials;
   EXPECT_EQ(Calls(trials, 3, 31, PollingIsShorter), 3) << "the first calls were not waited for";
-  EXPECT_EQ(trials.WayOf(31), Way::kSleep);
+  EXPECT_EQ(trials.WayOf(31), WaitWay::kSleep);
 }
 
 TEST(WaitTrialsTest, TrialsOfTwoPeriodsAreNoneTogether) {
   WaitTrials trials;
   Calls(trials, 0, 3, PollingIsShorter);
   Calls(trials, 32 + 4, 47, PollingIsShorter);
-  EXPECT_EQ(trials.WayOf(48), Way::kSleep);
+  EXPECT_EQ(trials.WayOf(48), WaitWay::kSleep);
 }
 
 // Twelve calls later the later trials decide by what is shorter, however little.
 TEST(WaitTrialsTest, AfterTheFirstTrialsOnlyWhatIsHalfAsLongIsPolledFor) {
   for (const auto& [polling, polled] : {std::pair<Nanos, int>{49, 24}, {51, 0}}) {
     WaitTrials trials;
-    const auto wait = [polling = polling](int64_t, Way way) {
-      return way == Way::kPoll ? polling : Nanos{100};
+    const auto wait = [polling = polling](int64_t, WaitWay way) {
+      return way == WaitWay::kPoll ? polling : Nanos{100};
     };
     Calls(trials, 0, 7, wait);
     EXPECT_EQ(Calls(trials, 8, 31, wait), polled);
     Calls(trials, 32, 47, wait);
-    EXPECT_EQ(trials.WayOf(48), Way::kPoll);
+    EXPECT_EQ(trials.WayOf(48), WaitWay::kPoll);
   }
 }
 
@@ -86,17 +86,17 @@ TEST(WaitTrialsTest, EightOf256CallsArePolledForWhereSleepingIsShorter) {
 TEST(WaitTrialsTest, FollowsWhatChanges) {
   WaitTrials trials;
   Calls(trials, 0, 255, PollingIsShorter);
-  EXPECT_EQ(trials.WayOf(256), Way::kPoll);
+  EXPECT_EQ(trials.WayOf(256), WaitWay::kPoll);
   Calls(trials, 256, 511, SleepingIsShorter);
-  EXPECT_EQ(trials.WayOf(512), Way::kSleep);
+  EXPECT_EQ(trials.WayOf(512), WaitWay::kSleep);
 }
 
 TEST(WaitTrialsTest, OneLateRankInEachWayDoesNotDecide) {
   WaitTrials trials;
-  Calls(trials, 0, 255, [](int64_t call, Way way) {
+  Calls(trials, 0, 255, [](int64_t call, WaitWay way) {
     return call == 32 ? kSecond : PollingIsShorter(call, way);  // the first trial of polling
   });
-  EXPECT_EQ(trials.WayOf(255), Way::kPoll);
+  EXPECT_EQ(trials.WayOf(255), WaitWay::kPoll);
 }
 
 TEST(WaitTrialsTest, SizesThatAlternateDoNotDecide) {
@@ -104,8 +104,8 @@ TEST(WaitTrialsTest, SizesThatAlternateDoNotDecide) {
     for (const auto& wait : {PollingIsShorter, SleepingIsShorter}) {
       WaitTrials trials;
       Calls(trials, 0, 255,
-            [&](int64_t call, Way way) { return (call % 2 == long_ones ? 10 : 1) * wait(call, way); });
-      EXPECT_EQ(trials.WayOf(255), wait == PollingIsShorter ? Way::kPoll : Way::kSleep) << long_ones;
+            [&](int64_t call, WaitWay way) { return (call % 2 == long_ones ? 10 : 1) * wait(call, way); });
+      EXPECT_EQ(trials.WayOf(255), wait == PollingIsShorter ? WaitWay::kPoll : WaitWay::kSleep) << long_ones;
     }
   }
 }
@@ -115,9 +115,9 @@ TEST(WaitTrialsTest, WithoutAllTrialsTheWayStays) {
   Calls(trials, 0, 255, PollingIsShorter);
   Calls(trials, 256, 256 + 34, SleepingIsShorter);
   Calls(trials, 256 + 36, 511, SleepingIsShorter);  // the fourth was done before anybody waited
-  EXPECT_EQ(trials.WayOf(511), Way::kPoll);
+  EXPECT_EQ(trials.WayOf(511), WaitWay::kPoll);
   Calls(trials, 512, 767, SleepingIsShorter);
-  EXPECT_EQ(trials.WayOf(767), Way::kSleep);
+  EXPECT_EQ(trials.WayOf(767), WaitWay::kSleep);
 }
 
 TEST(WaitTrialsTest, RanksTryTheSameForTheSameCalls) {

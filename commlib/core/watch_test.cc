@@ -12,7 +12,7 @@ namespace {
 
 // Three calls; threads 0 and 1 wait for the first and the second, nobody for the third. Completions come one
 // by one at any time, every thread runs whenever it can. As Comm uses Watch.
-class World {
+class WatchWorld {
  public:
   enum class Where : uint8_t { kOutside, kFollows, kPolls, kSleeps, kGone };
   static constexpr int kCalls = 3, kThreads = 2;
@@ -151,16 +151,16 @@ class World {
 };
 
 TEST(WatchTest, SomebodyWatchesInEveryOrderOfEvents) {
-  std::set<decltype(World().Key())> seen;
-  std::vector<World> open = {World()};
+  std::set<decltype(WatchWorld().Key())> seen;
+  std::vector<WatchWorld> open = {WatchWorld()};
   size_t ends = 0;
   while (!open.empty()) {
-    const World world = open.back();
+    const WatchWorld world = open.back();
     open.pop_back();
     ASSERT_TRUE(world.watched());
     bool stuck = true;
-    for (int step = 0; step < World::kSteps; ++step) {
-      World next = world;
+    for (int step = 0; step < WatchWorld::kSteps; ++step) {
+      WatchWorld next = world;
       if (!next.Step(step)) continue;
       stuck = false;
       if (seen.insert(next.Key()).second) open.push_back(next);

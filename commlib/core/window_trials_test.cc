@@ -18,11 +18,12 @@ WindowTrials Starting(uint32_t start) {
 }
 
 // Calls one after the other, in virtual time. `per_packet` says how long a packet takes with a window.
-class Calls {
+class WindowCalls {
  public:
   using PerPacket = std::function<Nanos(uint32_t window, int64_t call)>;
 
-  Calls(WindowTrials* trials, PerPacket per_packet) : trials_(trials), per_packet_(std::move(per_packet)) {}
+  WindowCalls(WindowTrials* trials, PerPacket per_packet)
+      : trials_(trials), per_packet_(std::move(per_packet)) {}
 
   void Make(int64_t count, int64_t packets = kBig) {
     for (; count > 0; --count, ++call_) {
@@ -58,7 +59,7 @@ Nanos AllTheSame(uint32_t, int64_t) { return 300; }
 TEST(WindowTrialsTest, TriesHalfWholeAndDoubleInOneOrder) {
   WindowTrials trials = Starting(4);
   std::vector<uint32_t> windows;
-  Calls calls(&trials, [&windows](uint32_t window, int64_t) {
+  WindowCalls calls(&trials, [&windows](uint32_t window, int64_t) {
     windows.push_back(window);
     return 300;
   });
@@ -73,7 +74,7 @@ TEST(WindowTrialsTest, TriesHalfWholeAndDoubleInOneOrder) {
 
 TEST(WindowTrialsTest, GoesToTheBetterWindowStepByStep) {
   WindowTrials trials = Starting(8);
-  Calls calls(&trials, ShorterIsBetter);
+  WindowCalls calls(&trials, ShorterIsBetter);
   calls.Make(kRound);
   EXPECT_EQ(trials.window(), 4u);
   const auto found = trials.TakeFound();
@@ -89,7 +90,7 @@ TEST(WindowTrialsTest, GoesToTheBetterWindowStepByStep) {
   EXPECT_EQ(trials.window(), 2u) << "16 packets are the least";
 
   WindowTrials other = Starting(3);
-  Calls longer(&other, LongerIsBetter);
+  WindowCalls longer(&other, LongerIsBetter);
   longer.Make(kRound);
   EXPECT_EQ(other.window(), 6u);
   longer.Make(64);
@@ -100,14 +101,14 @@ TEST(WindowTrialsTest, GoesToTheBetterWindowStepByStep) {
 
 TEST(WindowTrialsTest, TheWindowToBeginWithIsTheLeastIfThatIsLess) {
   WindowTrials trials = Starting(1);
-  Calls calls(&trials, ShorterIsBetter);
+  WindowCalls calls(&trials, ShorterIsBetter);
   calls.Make(5 * 64);
   EXPECT_EQ(trials.window(), 1u);
 }
 
 TEST(WindowTrialsTest, StaysWhereNothingIsFivePercentBetter) {
   WindowTrials trials = Starting(4);
-  Calls calls(&trials, [](uint32_t window, int64_t) { return window == 4 ? 1000 : 955; });
+  WindowCalls calls(&trials, [](uint32_t window, int64_t) { return window == 4 ? 1000 : 955; });
   calls.Make(kRound);
   EXPECT_EQ(trials.window(), 4u);
   const auto found = trials.TakeFound();
@@ -122,7 +123,7 @@ TEST(WindowTrialsTest, StaysWhereNothingIsFivePercentBetter) {
 
 TEST(WindowTrialsTest, OneSlowCallWithEachWindowDoesNotDecide) {
   WindowTrials trials = Starting(4);
-  Calls calls(&trials, [](uint32_t window, int64_t call) {
+  WindowCalls calls(&trials, [](uint32_t window, int64_t call) {
     return call == 5 || call == 6 || call == 9 ? kMillisecond : LongerIsBetter(window, call);
   });
   calls.Make(kRound);
@@ -132,7 +133,7 @@ TEST(WindowTrialsTest, OneSlowCallWithEachWindowDoesNotDecide) {
 TEST(WindowTrialsTest, SizesThatAlternateDoNotDecide) {
   for (const int64_t slow : {0, 1}) {
     WindowTrials trials = Starting(4);
-    Calls calls(&trials, [slow](uint32_t, int64_t call) { return call % 2 == slow ? 600 : 300; });
+    WindowCalls calls(&trials, [slow](uint32_t, int64_t call) { return call % 2 == slow ? 600 : 300; });
     calls.Make(kRound);
     EXPECT_EQ(trials.window(), 4u) << slow;
   }
@@ -140,7 +141,7 @@ TEST(WindowTrialsTest, SizesThatAlternateDoNotDecide) {
 
 TEST(WindowTrialsTest, AnOverlappedCallMakesItsRoundTeachNothing) {
   WindowTrials trials = Starting(4);
-  Calls calls(&trials, LongerIsBetter);
+  WindowCalls calls(&trials, LongerIsBetter);
   calls.Make(9);
   calls.MakeOverlapped();  // the tenth is a trial, the last of the round is as well
   calls.Make(kRound - 10);
@@ -152,7 +153,7 @@ TEST(WindowTrialsTest, AnOverlappedCallMakesItsRoundTeachNothing) {
 
 TEST(WindowTrialsTest, WhatOverlapsATrialEndsIt) {
   WindowTrials trials = Starting(4);
-  Calls calls(&trials, AllTheSame);
+  WindowCalls calls(&trials, AllTheSame);
   calls.Make(4);
   trials.Posted(100, kBig, /*alone=*/true);
   EXPECT_EQ(trials.window(), 2u);
@@ -163,7 +164,7 @@ TEST(WindowTrialsTest, WhatOverlapsATrialEndsIt) {
 
 TEST(WindowTrialsTest, SmallCallsAreNeitherTrialsNorCounted) {
   WindowTrials trials = Starting(4);
-  Calls calls(&trials, LongerIsBetter);
+  WindowCalls calls(&trials, LongerIsBetter);
   for (int i = 0; i < 16; ++i) {
     calls.Make(3, kBig - 1);
     EXPECT_EQ(trials.window(), 4u);
@@ -175,11 +176,11 @@ TEST(WindowTrialsTest, SmallCallsAreNeitherTrialsNorCounted) {
 TEST(WindowTrialsTest, RanksTryTheSameForTheSameCalls) {
   WindowTrials one = Starting(4), other = Starting(4);
   std::vector<uint32_t> of_one, of_other;
-  Calls calls_of_one(&one, [&](uint32_t window, int64_t) {
+  WindowCalls calls_of_one(&one, [&](uint32_t window, int64_t) {
     of_one.push_back(window);
     return 300;
   });
-  Calls calls_of_other(&other, [&](uint32_t window, int64_t) {
+  WindowCalls calls_of_other(&other, [&](uint32_t window, int64_t) {
     of_other.push_back(window);
     return 300;
   });
@@ -195,7 +196,7 @@ TEST(WindowTrialsTest, RanksTryTheSameForTheSameCalls) {
 TEST(WindowTrialsTest, LaterRoundsAreRare) {
   WindowTrials trials = Starting(4);
   int64_t tried = 0;
-  Calls calls(&trials, [&tried](uint32_t window, int64_t) {
+  WindowCalls calls(&trials, [&tried](uint32_t window, int64_t) {
     tried += window != 4;
     return 300;
   });
@@ -207,7 +208,7 @@ TEST(WindowTrialsTest, LaterRoundsAreRare) {
 
 TEST(WindowTrialsTest, WithoutAStartNothingIsTried) {
   WindowTrials trials = Starting(0);
-  Calls calls(&trials, ShorterIsBetter);
+  WindowCalls calls(&trials, ShorterIsBetter);
   for (int i = 0; i < 300; ++i) {
     calls.Make(1);
     EXPECT_EQ(trials.window(), kBound);

@@ -33,16 +33,16 @@ def batch(generator, count, length):  # text that repeats a word of three to eig
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    for name, value in {"steps": 50, "width": 256, "layers": 4, "length": 32, "batch": 2}.items():
+    for name, value in {"steps": 50, "width": 256, "layers": 4, "length": 32, "batch": 2, "seed": 1}.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--backend", default="epic")
     args = parser.parse_args()
     distributed.init_process_group(args.backend)
-    torch.manual_seed(1)
+    torch.manual_seed(args.seed)
     model = DistributedDataParallel(Transformer(args.width, args.layers, args.length), bucket_cap_mb=2)  # sent meanwhile
     parameters = sum(parameter.numel() for parameter in model.parameters())
     optimizer, begin = torch.optim.AdamW(model.parameters(), lr=2e-4), time.monotonic()
-    generator = torch.Generator().manual_seed(2 + distributed.get_rank())
+    generator = torch.Generator().manual_seed(100 * args.seed - 98 + distributed.get_rank())
     for _ in range(args.steps):
         text = batch(generator, args.batch, args.length)
         loss = nn.functional.cross_entropy(model(text[:, :-1]).flatten(0, 1), text[:, 1:].flatten())

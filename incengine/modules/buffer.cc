@@ -87,18 +87,53 @@ void AggregateData(Context& ctx, Slot& slot, size_t child, const Position& posit
   if (last) Store(header.op, header.type, sum, sum.first(bytes));
 }
 
-void MergeControl(Context& ctx, ControlSlot& slot, size_t child, const ControlHeader& header, bool ack_req) {
+namespace {
+
+// The lowest rank of those whose headers have come, which has the reference.
+uint32_t LowestArrived(const Context& ctx, const ControlSlot& slot) {
+  uint32_t lowest = UINT32_MAX;
+  for (size_t child = 0; child < ctx.config.children.size(); ++child) {
+    if ((slot.arrived >> child & 1) != 0) lowest = std::min(lowest, ctx.config.children[child].ranks.front());
+  }
+  return lowest;
+}
+
+// Of two of whom neither is refused for another reason: who differs from the lowest rank's header. False:
+// nobody does.
+bool MergeMismatch(const Context& ctx, ControlSlot& slot, size_t child, const ControlHeader& header) {
   const ControlField difference = FirstDifference(slot.header, header);
-  if (!IsFatal(slot.header.status)) {
-    if (IsFatal(header.status)) {
+  const ControlHeader before = slot.header;
+  const bool differs = difference != ControlField::kNone && slot.arrived != 0;
+  const uint32_t own = ctx.config.children[child].ranks.front();
+  if (!differs && !IsFatal(before.status) && !IsFatal(header.status)) return false;
+  const uint32_t lowest = LowestArrived(ctx, slot);
+  if (differs && own < lowest) slot.header = header;
+  slot.header.status = ControlStatus::kMismatch;
+  slot.header.culprit = UINT32_MAX;
+  const auto consider = [&slot](uint32_t culprit, ControlField field) {
+    if (culprit >= slot.header.culprit) return;
+    slot.header.culprit = culprit;
+    slot.header.field = field;
+  };
+  if (differs) consider(std::max(own, lowest), difference);
+  // Who differs from the other of the two may be as the reference is.
+  if (IsFatal(before.status) && (!differs || lowest < own)) consider(before.culprit, before.field);
+  if (IsFatal(header.status) && (!differs || own < lowest)) consider(header.culprit, header.field);
+  return true;
+}
+
+}  // namespace
+
+void MergeControl(Context& ctx, ControlSlot& slot, size_t child, const ControlHeader& header, bool ack_req) {
+  const auto refused = [](ControlStatus status) {
+    return IsFatal(status) && status != ControlStatus::kMismatch;
+  };
+  if (!refused(slot.header.status)) {
+    if (refused(header.status)) {
       slot.header.status = header.status;
       slot.header.field = header.field;
       slot.header.culprit = header.culprit;
-    } else if (difference != ControlField::kNone) {
-      slot.header.status = ControlStatus::kMismatch;
-      slot.header.field = difference;
-      slot.header.culprit = ctx.config.children[child].ranks.front();
-    } else {
+    } else if (!MergeMismatch(ctx, slot, child, header)) {
       if (header.status == ControlStatus::kBusy) slot.header.status = ControlStatus::kBusy;
       slot.header.window = std::min(slot.header.window, header.window);
     }

@@ -36,9 +36,10 @@ bool LiesInSlot(const Context& ctx, const Position& position);
 void AggregateData(Context& ctx, Slot& slot, size_t child, const Position& position, bool ack_req,
                    std::span<const uint8_t> payload, Arena& arena);
 
-// AggregateData for control packets: by equality. The first is the reference; a later one that differs makes
-// the status kMismatch with the field and culprit; a fatal status that a switch below found is kept, and a
-// request that one found busy is so.
+// AggregateData for control packets: by equality. The header of the lowest rank is the reference, whoever
+// comes first; one that differs makes the status kMismatch, with the lowest rank that does and the field.
+// What a switch below has refused for another reason is kept, and a request that one found busy is so
+// (docs/PROTOCOL.md, section 3).
 void MergeControl(Context& ctx, ControlSlot& slot, size_t child, const ControlHeader& header, bool ack_req);
 
 }  // namespace epic::engine

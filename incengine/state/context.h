@@ -36,7 +36,7 @@ struct ControlSlot {
   int64_t invocation = -1;
   uint64_t arrived = 0;
   bool ack_req = false;
-  ControlHeader header;  // of the first child that called; with the merged status
+  ControlHeader header;  // of the lowest rank that has called; with the merged status
   Nanos called_at = 0;   // when that was; told to people only
 };
 

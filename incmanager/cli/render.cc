@@ -24,7 +24,7 @@ std::string Bytes(uint64_t bytes) {
 }
 
 // ", but I (terminated) on leaf1"; nothing where all switches have the group's.
-std::string SwitchModes(const proto::GroupState& group) {
+std::string ModesText(const proto::GroupState& group) {
   // Protobuf's maps have no order.
   const std::map<std::string, proto::Mode> sorted(group.switch_modes().begin(), group.switch_modes().end());
   std::string out;
@@ -162,7 +162,7 @@ std::string Trouble(const proto::GroupState& group) {
 }
 
 // "8 messages at most, 7 to begin with (why 7)".
-std::string Window(const proto::GroupState& group) {
+std::string WindowText(const proto::GroupState& group) {
   if (group.window_messages() == 0) return "chosen when all have joined";
   std::string out = Counted(group.window_messages(), "message");
   if (group.start_messages() != 0) out += fmt::format(" at most, {} to begin with", group.start_messages());
@@ -358,7 +358,7 @@ std::string RenderGroup(const proto::GroupState& group) {
   out += PathLine(group) + PolicyLines(group);
   const bool by_hosts = GoesByHosts(group);
   if (!by_hosts) {
-    out += fmt::format("mode        {}{}\n", ModeName(group.mode()), SwitchModes(group));
+    out += fmt::format("mode        {}{}\n", ModeName(group.mode()), ModesText(group));
     out +=
         fmt::format("order       {}\n", group.reproducible() ? "reproducible: sums in the order of children"
                                                              : "as packets arrive");
@@ -374,7 +374,7 @@ std::string RenderGroup(const proto::GroupState& group) {
   out += fmt::format("path MTU    {}\n", chosen(group.path_mtu(), " bytes"));
   if (!by_hosts) {
     out += fmt::format("message M   {}\n", chosen(group.message_packets(), " packets"));
-    out += fmt::format("window W    {}\n", Window(group));
+    out += fmt::format("window W    {}\n", WindowText(group));
     out += fmt::format("slots N     {}\n", chosen(group.slots(), ""));
   }
   if (group.slots() != 0) {

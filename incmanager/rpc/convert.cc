@@ -43,10 +43,10 @@ constexpr uint32_t kMinRnrTimer = 1;
 constexpr size_t kMaxSaidBytes = 256;  // of what a rank says, and others are told
 
 // What is no mode stays none.
-Mode FromProto(proto::Mode mode) { return static_cast<Mode>(std::clamp<int>(mode, 0, UINT8_MAX)); }
+Mode ModeFromProto(proto::Mode mode) { return static_cast<Mode>(std::clamp<int>(mode, 0, UINT8_MAX)); }
 
 // What is no path stays none.
-Path FromProto(proto::Path path) { return static_cast<Path>(std::clamp<int>(path, 0, UINT8_MAX)); }
+Path PathFromProto(proto::Path path) { return static_cast<Path>(std::clamp<int>(path, 0, UINT8_MAX)); }
 
 std::string Bytes(const Mac& mac) { return {mac.begin(), mac.end()}; }
 
@@ -150,8 +150,8 @@ JoinRequest FromProto(const proto::Join& join) {
   out.host_name = Printable(join.host_name(), kMaxSaidBytes);
   out.pid = join.pid();
   out.join_timeout_ms = join.join_timeout_ms();
-  out.mode = FromProto(join.mode());
-  out.path = FromProto(join.path());
+  out.mode = ModeFromProto(join.mode());
+  out.path = PathFromProto(join.path());
   out.max_bytes = join.max_bytes();
   out.scale = join.quantise();
   out.int8 = join.quantise_int8();
@@ -169,14 +169,14 @@ GroupSpec FromProto(const proto::CreateGroupRequest& request) {
   out.name = request.name();
   out.world_size = request.world_size();
   out.hosts.assign(request.hosts().begin(), request.hosts().end());
-  out.mode = FromProto(request.mode());
-  for (const auto& [name, mode] : request.switch_modes()) out.switch_modes[name] = FromProto(mode);
+  out.mode = ModeFromProto(request.mode());
+  for (const auto& [name, mode] : request.switch_modes()) out.switch_modes[name] = ModeFromProto(mode);
   out.reproducible = request.reproducible();
   out.max_bytes = request.max_bytes();
   out.scale = request.quantise();
   out.int8 = request.quantise_int8();
   out.path_mtu = request.path_mtu();
-  out.path = FromProto(request.path());
+  out.path = PathFromProto(request.path());
   out.message_packets = request.message_packets();
   out.window_messages = request.window_messages();
   if (request.has_inline_bytes()) out.inline_bytes = request.inline_bytes();

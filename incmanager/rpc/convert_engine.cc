@@ -22,7 +22,7 @@ Mac MacOf(const std::string& bytes) {
 }
 
 // Of a kind, or heard in a way, that only a later version knows: unknown.
-Neighbour FromProto(const proto::Neighbour& neighbour) {
+Neighbour NeighbourFromProto(const proto::Neighbour& neighbour) {
   return {
       .kind = proto::NeighbourKind_IsValid(neighbour.kind()) ? static_cast<NeighbourKind>(neighbour.kind())
                                                              : NeighbourKind::kUnknown,
@@ -35,13 +35,14 @@ Neighbour FromProto(const proto::Neighbour& neighbour) {
                                                                : HeardBy::kUnknown};
 }
 
-PortState FromProto(const proto::PortInfo& port) {
+PortState PortFromProto(const proto::PortInfo& port) {
   PortState out{.name = port.name(),
                 .mtu = port.mtu(),
                 .up = port.up(),
                 .super_frames = port.super_frames(),
                 .rate_mbps = port.rate_mbps()};
-  for (const proto::Neighbour& neighbour : port.neighbours()) out.neighbours.push_back(FromProto(neighbour));
+  for (const proto::Neighbour& neighbour : port.neighbours())
+    out.neighbours.push_back(NeighbourFromProto(neighbour));
   return out;
 }
 
@@ -90,7 +91,7 @@ EngineReport FromProto(const proto::EngineInfo& info) {
   out.blocks = info.capability().blocks();
   out.group_ports = info.capability().group_ports();
   out.arena_bytes = std::min(info.capability().arena_bytes(), kMostArenaBytes);
-  for (const proto::PortInfo& port : info.ports()) out.ports.push_back(FromProto(port));
+  for (const proto::PortInfo& port : info.ports()) out.ports.push_back(PortFromProto(port));
   for (const proto::RefusedEndpoint& refused : info.refused()) {
     out.refused.push_back({.group_id = refused.group_id(),
                            .generation = refused.generation(),

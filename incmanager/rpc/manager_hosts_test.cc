@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Keeps what ranks and hosts are told.
-class World : public testing::IdleWorld {
+class HostsWorld : public testing::IdleWorld {
  public:
   void Send(SessionId session, const proto::ServerMessage& message, bool) override {
     told[session] = message;
@@ -72,7 +72,7 @@ class ManagerHosts : public ::testing::Test {
   }
 
   const Topology topology_ = testing::Star(3).Build();
-  World world_;
+  HostsWorld world_;
   ManagerState state_{topology_, {}, 1, 1, &world_};
 };
 

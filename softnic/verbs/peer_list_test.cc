@@ -6,8 +6,8 @@
 namespace epic::softnic {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 TEST(PeerListTest, AddressesAndPrefixes) {
   std::vector<std::string> wrong;

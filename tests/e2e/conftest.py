@@ -21,7 +21,7 @@ def pytest_sessionstart(session):
     if subprocess.run(kernel, capture_output=True, check=False).returncode:
         missing.append("the guest kernel (scripts/guest-kernel)")
     targets = {"incengine": "incengine/incengine", "incagent": "incagent/incagent",
-               "incmanager": "incmanager/incmanager", "epic_perf": "bench/epic-perf",
+               "incmanager": "incmanager/incmanager", "epic_perf": "bench/epic-perf", "epic_perf_inside": "bench/epic-perf-inside",
                "loop_rank": "tests/e2e/loop_rank", "manager_asked": "tests/e2e/manager_asked", "calls_rank": "bench/calls_rank",
                "at_once_rank": "bench/at_once_rank",
                "api_rank": "tests/e2e/api_rank", "groups_rank": "tests/e2e/groups_rank",

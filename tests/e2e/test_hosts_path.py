@@ -132,7 +132,7 @@ def parallel(bed, hosts, *options):
     """epic-perf --parallel with a rank on each of these hosts, some of which come again; the process numbers are told."""
     group = bed.new_group()
     shell = ["sh", "-c", 'echo "process $$"; exec "$@"', "sh"]
-    return [bed.start(host, *shell, harness.PERF, "--parallel", "--group", group, "--rank", rank, "--size", len(hosts),
+    return [bed.start(host, *shell, harness.PERF_INSIDE, "--parallel", "--group", group, "--rank", rank, "--size", len(hosts),
                       *options) for rank, host in enumerate(hosts)]
 
 

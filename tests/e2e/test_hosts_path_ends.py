@@ -135,8 +135,8 @@ def test_an_algorithm_that_differs_is_named(bed):
     group, steps = bed.new_group(), ["init", "allreduce:1000", "destroy"]
     ranks = [Rank(bed, number, steps, group, 3, before=(*HOSTS, f"EPIC_ALGORITHM={algorithm}"))
              for number, algorithm in enumerate(["ring", "ring", "doubling"])]
-    told = "rank 2 called with another algorithm"
-    others, own = f"{told} than this rank and the group (ring)", f"{told} (here doubling, group ring)"
+    told = "rank 2 called with another algorithm than rank 0"
+    others, own = f"{told} (rank 0: ring, here: ring)", f"{told} (rank 0: ring, here: doubling)"
     said = [rank.did("allreduce:1000") for rank in ranks]
     assert {line["error"] for line in said} == {"mismatch"}, said
     for line, words in zip(said, (others, others, own)):

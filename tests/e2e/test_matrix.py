@@ -275,18 +275,17 @@ def expect_right(told, group, path, calls, ranks=RANKS, may_read=False):
 
 
 def expect_mismatch(told, group, path, field, ranks=RANKS):
-    """After two right calls all ranks have the same error, with the field and who differs. Switches name whoever differs
-    from the first that came to them, hosts the one that differs from rank 0."""
+    """After two right calls all ranks have the same error, with the field and who differs from rank 0."""
     culprits = set()
     for rank, lines in enumerate(told[:ranks]):
         assert group in lines, f"rank {rank} never came to the end of {group}"
         line = lines[group]
         assert line.get("error") == "mismatch", f"rank {rank}: {line}"
-        culprit, says, _ = line["message"].partition(f" called with another {field}")
+        culprit, says, _ = line["message"].partition(f" called with another {field} than rank 0")
         assert says, line
         culprits.add(culprit)
         assert line["calls"] == 2 and line["wrong"] == 0 and line["path"] == path, line
-    assert culprits == {"rank 2"} if path == "hosts" else len(culprits) == 1, culprits
+    assert culprits == {"rank 2"}, culprits
 
 
 @pytest.mark.parametrize("way, collective", [(way, collective) for way in WAYS for collective in collectives_of(way)])

@@ -42,7 +42,7 @@ HOSTS, SIZE = 4, 16 << 20
 def measured(bed, on_each, *options):
     """(bytes that each host has sent in a call, seconds) of AllReduces with so many ranks on each host, in their order."""
     group, hosts = bed.new_group(), [host for host in bed.hosts for _ in range(on_each)]
-    ranks = [bed.start(host, harness.PERF, "--group", group, "--rank", rank, "--size", len(hosts), "--calls", f"{SIZE}:3",
+    ranks = [bed.start(host, harness.PERF_INSIDE, "--group", group, "--rank", rank, "--size", len(hosts), "--calls", f"{SIZE}:3",
                        "-c", "1", "--count-bytes", "vec0", "--json", *options) for rank, host in enumerate(hosts)]
     assert_all_right(ranks)
     text = ranks[0].output

@@ -10,7 +10,7 @@ import pytest
 import modes
 import pcap
 from epic_testbed import net
-from harness import PERF, assert_all_right
+from harness import PERF_INSIDE, assert_all_right
 
 SOFTNIC = ("--hosts", "softnic")
 # Frames of every size: a packet, some, and many super-frames.
@@ -170,7 +170,7 @@ def test_single_frames_if_somebody_wants_them(beds):
     group = bed.new_group()
     watch = Watch(f"epic-{bed.name}-s1", "swp1")
     single = [["env", "EPIC_SOFTNIC_SINGLE_FRAMES=1"], []]
-    ranks = [bed.start(host, *single[rank], PERF, "--group", group, "--rank", rank, "--size", 2, "--path", "network", *CALLS)
+    ranks = [bed.start(host, *single[rank], PERF_INSIDE, "--group", group, "--rank", rank, "--size", 2, "--path", "network", *CALLS)
              for rank, host in enumerate(bed.hosts)]
     assert_all_right(ranks)
     counts = sent(bed, "s1")

@@ -220,7 +220,7 @@ TEST(CommParallelTest, CallsThatDifferOnOneHostEndAllRanks) {
     Numbers data(rank == 3 ? 100 : 200);
     const Error error = SumOf(&data, comm);
     EXPECT_EQ(error.code(), ErrorCode::kMismatch) << error.message();
-    EXPECT_THAT(error.message(), HasSubstr("host 1: rank 1 called with another count"));
+    EXPECT_THAT(error.message(), HasSubstr("host 1: rank 1 called with another count than rank 0"));
     EXPECT_EQ(comm.Destroy().code(), ErrorCode::kMismatch);
   });
 }

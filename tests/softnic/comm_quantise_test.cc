@@ -186,9 +186,9 @@ TEST_P(QuantiseTest, CallsThatDifferAreToldAsTheyWereMade) {
       const Error error =
           AllReduce(data.data(), data.data(), data.size(), rank == 1 ? Datatype::kInt32 : kFloat, op, comm);
       EXPECT_EQ(error.code(), ErrorCode::kMismatch) << error.message();
-      EXPECT_NE(
-          error.message().find(op == RedOp::kMin ? " called with another type" : " called with another op"),
-          std::string::npos)
+      EXPECT_NE(error.message().find(op == RedOp::kMin ? "rank 1 called with another type than rank 0"
+                                                       : "rank 1 called with another op than rank 0"),
+                std::string::npos)
           << error.message();
       EXPECT_EQ(comm.Destroy().code(), ErrorCode::kMismatch);
     });

@@ -10,8 +10,6 @@
 namespace epic::softnic::testing {
 namespace {
 
-constexpr uint32_t kGrh = 40, kMulticastQpn = 0xffffff;
-
 struct End {
   explicit End(int number) : device(1 << 16, number), cq(device.CreateCq(64)), rc(CreateRc(device, cq)) {}
   ~End() {

@@ -23,7 +23,6 @@
 namespace epic::softnic::testing {
 namespace {
 
-constexpr uint32_t kGrh = 40;
 constexpr int kCaptureTimeoutMs = 10000;
 
 ibv_gid GidAt(Device& device, int index) {

@@ -15,7 +15,7 @@
 namespace epic::softnic::testing {
 namespace {
 
-constexpr uint32_t kMulticastQpn = 0xffffff, kBytes = 64, kGrh = 40;
+constexpr uint32_t kBytes = 64;
 
 void Check(int result, const char* what) {
   if (result != 0) Die(what);

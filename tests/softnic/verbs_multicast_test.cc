@@ -9,7 +9,7 @@
 namespace epic::softnic::testing {
 namespace {
 
-constexpr uint32_t kMulticastQpn = 0xffffff, kBytes = 64, kGrh = 40, kPlace = 256;
+constexpr uint32_t kBytes = 64, kPlace = 256;
 constexpr int kDatagrams = 8;
 
 // A queue pair with receives, and a queue of its own for them.

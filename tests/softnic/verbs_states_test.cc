@@ -9,8 +9,6 @@
 namespace epic::softnic::testing {
 namespace {
 
-constexpr uint32_t kGrh = 40;
-
 ibv_qp_attr Queried(ibv_qp* qp) {
   ibv_qp_attr attr{};
   ibv_qp_init_attr init{};

@@ -69,6 +69,8 @@ int PostAtomic(Device& device, ibv_qp* qp, ibv_wr_opcode opcode, uint64_t id, si
 
 // Datagrams. The queue pair is in RTS, and has this Q_Key, as what it sends.
 inline constexpr uint32_t kQkey = 0x1234;
+inline constexpr uint32_t kGrh = 40;  // bytes of the header before a datagram
+inline constexpr uint32_t kMulticastQpn = 0xffffff;
 ibv_qp* CreateUd(Device& device, ibv_cq* cq);
 // From RESET to RTS.
 void MakeReady(ibv_qp* ud);

@@ -60,6 +60,11 @@ def test_waiting_for_a_processor_is_not_waiting():
     assert wrong(run) == []
 
 
+@pytest.mark.parametrize("cached, known", [(False, {"release a.cc.o": 190.0, "release b.cc.o": 100.0}), (True, TIMES["objects"])])
+def test_what_a_cache_of_compiles_had_is_not_kept_as_what_they_take(cached, known):
+    assert ledger.Run.known(a_run(objects={"a.cc.o": 190.0}, cached=cached), TIMES)["objects"] == known
+
+
 def test_a_header_that_costs_much_is_seen_at_the_objects():
     line, = wrong(a_run(objects={"a.cc.o": 190.0, "b.cc.o": 105.0}))
     assert "a.cc.o (190.0 s, was 100.0)" in line

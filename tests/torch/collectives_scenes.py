@@ -357,3 +357,27 @@ def scene_groups():
         dist.destroy_process_group()
         # Nothing else holds groups.
         del mine, pairs, alone
+
+
+def scene_quantised():
+    """With EPIC_QUANTISE=int8: sums are rounded, within half of a 127th of each rank's largest number and of each sum of switches on
+    two levels; as they are while the program turns that off, and so is all else."""
+    rank, size = begin()
+    count = 20_000
+    numbers = torch.linspace(-1, 1, count)
+    total = sum(range(1, size + 1))
+    for dtype in (torch.float32, torch.float16, torch.bfloat16):
+        # Hosts round each of their sums to the type, besides.
+        bits = {torch.float32: 24, torch.float16: 11, torch.bfloat16: 8}[dtype]
+        rounded = size * total / 2 ** bits
+        for on in (True, False, True):
+            torch_epic.quantise(on)
+            tensor = (numbers * (rank + 1)).to(dtype)
+            dist.all_reduce(tensor)
+            off = (tensor.float() - numbers * total).abs().max().item()
+            assert off <= rounded + (3 * total / 254 if on else 0), (dtype, on, off)
+            assert not on or dtype != torch.float32 or off > 100 * rounded, off
+    whole = torch.arange(count, dtype=torch.int32)
+    dist.all_reduce(whole)
+    same(whole, torch.arange(count, dtype=torch.int32) * size)
+    dist.destroy_process_group()

@@ -99,7 +99,7 @@ def scene_late():
     if rank == 0:
         work = dist.all_reduce(torch.ones(1), group=group, async_op=True)
         refused(lambda: work.wait(timedelta(milliseconds=50)), "timed out")
-        refused(work.wait, "EPIC: timeout:", "some rank has not made it")
+        refused(work.wait, "EPIC: timeout:", "waits for ranks 1 (h1), 2 (h2), 3 (h3)")
         refused(lambda: dist.barrier(group), "EPIC: timeout:")
     dist.barrier()
     dist.destroy_process_group()

@@ -37,6 +37,12 @@ def test_scene(bed, ranks, scene):
     bed.wait_clean()
 
 
+@pytest.mark.parametrize("path", ["network", "hosts"])
+def test_sums_that_travel_as_blocks_are_rounded_while_the_program_wants_it(bed, ranks, path):
+    ranks("quantised", env={"EPIC_PATH": path, "EPIC_QUANTISE": "int8"}).assert_right()
+    bed.wait_clean()
+
+
 def test_what_neither_the_group_nor_gloo_reduces_is_told(bed, ranks):
     ranks("undeclared_types", env={"EPIC_PATH": "network", "EPIC_TYPES": "int32"}).assert_right()
     bed.wait_clean()

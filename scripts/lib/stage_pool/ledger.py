@@ -131,9 +131,11 @@ class Run:
         TIMES.write_text(json.dumps(text, indent=1) + "\n", encoding="utf-8")
 
     def known(self, before, wall=lambda line: line["wall"]):
-        """What tests and objects take, by this run, and before it by what is stored."""
+        """What tests and objects take, by this run, and before it by what is stored. What ccache had took nothing, so that
+        objects of a run with it are not known."""
         tests = renewed(before.get("tests", {}), {name: [round(wall(line), 3), line["cpu"]] for name, line in self.tests.items()})
-        objects = before.get("objects", {}) | {f"{tree} {name}": cpu for tree, of in self.trees.items() for name, cpu in of.items()}
+        compiled = {} if self.cached else self.trees
+        objects = before.get("objects", {}) | {f"{tree} {name}": cpu for tree, of in compiled.items() for name, cpu in of.items()}
         return {"tests": dict(sorted(tests.items())), "objects": dict(sorted(objects.items()))}
 
 

@@ -38,10 +38,10 @@ STARTS = {
     "rxe-peer": ("rxe_end", "rxe_reader", "uc_end", "transport_end", "answering_end", "transport_uc_end"),
     "softnic": ("epic_softnic", "verbs_test", "verbs_peer", "softnic_wakeup", "verbs_multicast"),
     "mpi": DAEMONS + ("mca_coll_epic", "epic_mpi", "manager_asked"),
-    "end-to-end": DAEMONS + ("epic_perf", "loop_rank", "calls_rank", "api_rank", "groups_rank", "quantise_rank", "other_engine",
-                             "manager_asked"),
-    "endings": DAEMONS + ("epic_perf", "loop_rank", "calls_rank", "api_rank", "groups_rank", "c_rank", "c_owner", "c_path",
-                          "manager_asked"),
+    "end-to-end": DAEMONS + ("epic_perf", "epic_perf_inside", "loop_rank", "calls_rank", "api_rank", "groups_rank", "quantise_rank",
+                             "other_engine", "manager_asked"),
+    "endings": DAEMONS + ("epic_perf", "epic_perf_inside", "loop_rank", "calls_rank", "api_rank", "groups_rank", "c_rank",
+                          "c_owner", "c_path", "manager_asked"),
     "threaded": ("epic_softnic", "verbs_test", "verbs_peer"),
 }
 

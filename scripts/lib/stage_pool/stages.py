@@ -35,12 +35,13 @@ BEDS = (
 # What has both processors busy by itself.
 OTHERS = (
     Stage("unit", label="unit", without=("slow", "sanitized-only"), environment={"EPIC_SEEDS": "/2"}),
+    Stage("canaries", label="canaries", turns=("first", "second", "third")),
     Stage("install-test", label="install"),
-    Stage("sanitized", label="sanitized", tree="asan-ubsan", environment={"EPIC_SEEDS": "/4"}),
-    Stage("sanitized-turn", label="sanitized-turn", tree="asan-ubsan", environment={"EPIC_SEEDS": "/4"},
-          turns=("explorer", "hosts", "world")),
+    Stage("sanitized", label="sanitized", tree="asan-ubsan", environment={"EPIC_SEEDS": "/8"}),
+    Stage("sanitized-turn", label="sanitized-turn", tree="asan-ubsan", environment={"EPIC_SEEDS": "/8"},
+          turns=("explorer", "hosts", "peers", "world")),
     Stage("threaded", label="threaded", folders=("tests/softnic/test_verbs.py",), tree="tsan",
-          environment={"EPIC_BUILD": "build/tsan"}, turns=("commlib", "softnic", "engine"), folders_of="softnic"),
+          environment={"EPIC_BUILD": "build/tsan"}, turns=("commlib", "softnic", "engine", "calls"), folders_of="softnic"),
 )
 ALL = {stage.name: stage for stage in BEDS + OTHERS}
 
