@@ -167,6 +167,7 @@ class HostNode final : public Node {
 
   // What has ended has ended right; in an error only when the group has failed.
   void CheckCalls(Effects& effects) const {
+    host_.core().CheckInvariants();
     for (size_t call = 0; call < host_.calls() && !effects.breach; ++call) {
       const sim::CallState state = host_.state(static_cast<int>(call));
       if (state == sim::CallState::kFailed && host_.alive() && system_.Judges(Invariant::kOutcome))

@@ -11,6 +11,10 @@ namespace {
 // Of what the first call lets other ranks read; the next call's is one more, and so on.
 constexpr uint32_t kFirstReadKey = 0x1000;
 
+// The explorer looks at what always holds after each step (check/host_node.cc), a run of seeds after each so
+// many calls.
+constexpr CallNumber kCallsPerCheck = 8;
+
 // Of so many bytes that travel, those where the caller has them.
 uint64_t CalledOf(const ControlHeader& header, uint64_t bytes) {
   return IsInBlocks(header) ? bytes / (header.count * kBlockBytes) * CalledBytes(header) : bytes;
@@ -160,6 +164,7 @@ void Host::EndFailed() {
 }
 
 void Host::TakeEnded(Nanos now) {
+  bool checks = false;
   while (const auto ended = core_.NextEnded()) {
     Call& call = calls_[static_cast<size_t>(ended->call)];
     const bool ok = ended->outcome == Outcome::kOk || ended->outcome == Outcome::kBusy;
@@ -169,7 +174,9 @@ void Host::TakeEnded(Nanos now) {
     call.finished_at = now;
     call.by_hosts = ended->by_hosts;
     --unfinished_;
+    checks = checks || ended->call % kCallsPerCheck == 0;
   }
+  if (checks) core_.CheckInvariants();
 }
 
 bool Host::LetsRead(uint32_t rkey) const {

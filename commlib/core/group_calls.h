@@ -192,6 +192,11 @@ class GroupCalls {
   uint64_t busy() const { return busy_; }
   const Saturation& saturation() const { return core_.saturation(); }
 
+  // Stops the process if something does not hold that always does between two of the functions above, when
+  // NextEnded has nothing more: calls begin in their order, and their invocations are in it; nothing is
+  // behind a request that has not been answered; what is counted as open is.
+  void CheckInvariants() const;
+
  private:
   friend struct epic::Snapshot;
   static constexpr CallNumber kNoCall = std::numeric_limits<CallNumber>::max();

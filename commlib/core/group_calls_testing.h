@@ -54,6 +54,7 @@ class PairOfRanks {
         if (const auto found = end.calls.OnTime(now_ += 1000)) end.found.push_back(*found);
       }
       while (const auto ended = end.calls.NextEnded()) end.ended.push_back(*ended);
+      end.calls.CheckInvariants();
       for (Request request; end.calls.NextRequest(&request);) {
         end.posted.push_back(request);
         Line& line = end.lines[request.connection == GroupCalls::kSwitch ? 0 : 1];
