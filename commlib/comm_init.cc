@@ -84,6 +84,7 @@ Error Comm::Open() {
                 .join_timeout = options_.join_timeout,
                 .manager_timeout = options_.manager_timeout,
                 .gives_up = options_.gives_up,
+                .away_timeout = options_.manager_away,
                 .mode = options_.mode,
                 .super_frames = device_->takes_super_frames(),
                 .path = options_.path,

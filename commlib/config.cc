@@ -21,13 +21,14 @@ namespace epic::internal {
 namespace {
 
 // The last ones are of programs that use MPI (docs/MPI.md).
-constexpr std::array<std::string_view, 24> kKnown = {
+constexpr std::array<std::string_view, 25> kKnown = {
     "EPIC_GROUP",           "EPIC_RANK",          "EPIC_SIZE",           "EPIC_MANAGER",
     "EPIC_IFNAME",          "EPIC_MODE",          "EPIC_PATH",           "EPIC_ALGORITHM",
     "EPIC_TIMEOUT",         "EPIC_JOIN_TIMEOUT",  "EPIC_SPIN_US",        "EPIC_DEBUG",
     "EPIC_DEBUG_FILE",      "EPIC_MPI",           "EPIC_MPI_REPORT",     "EPIC_MPI_MIN_BYTES",
     "EPIC_MPI_MAX_BYTES",   "EPIC_MAX_BYTES",     "EPIC_TYPES",          "EPIC_QUANTISE",
-    "EPIC_MANAGER_TIMEOUT", "EPIC_MPI_FROM_CALL", "EPIC_MPI_FROM_BYTES", "EPIC_MPI_KEEP"};
+    "EPIC_MANAGER_TIMEOUT", "EPIC_MPI_FROM_CALL", "EPIC_MPI_FROM_BYTES", "EPIC_MPI_KEEP",
+    "EPIC_MANAGER_AWAY"};
 
 struct Launcher {
   const char* rank;
@@ -44,6 +45,7 @@ constexpr std::array<Launcher, 5> kLaunchers = {{{"EPIC_RANK", "EPIC_SIZE"},
 constexpr const char* kHostSocket = "/run/epic/host.sock";
 
 constexpr std::chrono::seconds kManagerTimeout(10);
+constexpr double kManagerAwaySeconds = 60;
 
 Error Invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
 
@@ -80,6 +82,18 @@ void ReadName(const char* name, std::span<const std::string_view> names, Environ
 
 void ReadSeconds(const char* name, Environment* environment, std::chrono::milliseconds* value) {
   if (value->count() == 0) environment->Seconds(name, value);
+}
+
+// 0 is a time, too.
+void ReadAway(Environment* environment, std::chrono::milliseconds* value) {
+  if (value->count() >= 0) return;
+  double seconds = kManagerAwaySeconds;
+  environment->Number("EPIC_MANAGER_AWAY", 0.0, "is not a number of seconds, or 0", &seconds);
+  const double ms = seconds * 1000;
+  const std::chrono::milliseconds most = Environment::kLongestTime;
+  // Also what is no number.
+  const bool fits = ms < static_cast<double>(most.count());
+  *value = fits ? std::chrono::milliseconds(static_cast<int64_t>(ms)) : most;
 }
 
 // "0", "0.0", "0e0".
@@ -171,10 +185,11 @@ Error ResolveOptions(const GetEnv& get_env, Options* options, const std::string&
   if (Error e = ReadQuantiseOf("EPIC_QUANTISE", environment, options); !e.ok()) return e;
   if (options->timeout.count() == 0) options->timeout = std::chrono::minutes(30);
   if (options->manager_timeout.count() == 0) options->manager_timeout = kManagerTimeout;
+  ReadAway(&environment, &options->manager_away);
   ReadRankAndSize(&environment, options);
   if (Error e = WrongOf(environment); !e.ok()) return e;
   for (std::chrono::milliseconds* timeout :
-       {&options->timeout, &options->join_timeout, &options->manager_timeout}) {
+       {&options->timeout, &options->join_timeout, &options->manager_timeout, &options->manager_away}) {
     if (timeout->count() < 0) return Invalid("a timeout is negative");
     *timeout = std::min<std::chrono::milliseconds>(*timeout, Environment::kLongestTime);
   }

@@ -64,6 +64,22 @@ TEST(ConfigTest, HalfALauncherDoesNotCount) {
   EXPECT_THAT(error.message(), testing::HasSubstr("rank"));
 }
 
+TEST(ConfigTest, AManagerThatGoesAwayIsWaitedForAMinuteOrNotAtAll) {
+  const auto away = [](const char* text, std::chrono::milliseconds said = std::chrono::milliseconds(-1)) {
+    Options options{.rank = 0, .size = 2, .manager = "m:1", .manager_away = said};
+    const bool is_set = text != nullptr;
+    EXPECT_TRUE(ResolveOptions(is_set ? From({{"EPIC_MANAGER_AWAY", text}}) : From({}), &options).ok());
+    return options.manager_away;
+  };
+  EXPECT_EQ(away(nullptr), std::chrono::seconds(60));
+  EXPECT_EQ(away("0"), std::chrono::milliseconds(0));
+  EXPECT_EQ(away("2.5"), std::chrono::milliseconds(2500));
+  EXPECT_EQ(away("7", std::chrono::milliseconds(0)), std::chrono::milliseconds(0)) << "what Options say goes first";
+  EXPECT_EQ(away("1e30"), std::chrono::seconds(1'000'000'000));
+  Options options{.rank = 0, .size = 2, .manager = "m:1"};
+  EXPECT_FALSE(ResolveOptions(From({{"EPIC_MANAGER_AWAY", "-1"}}), &options).ok());
+}
+
 TEST(ConfigTest, TheManagerIsTriedForTenSecondsIfNobodySaysOtherwise) {
   Options options{.rank = 0, .size = 2, .manager = "m:1"};
   EXPECT_TRUE(ResolveOptions(From({}), &options).ok());

@@ -130,6 +130,10 @@ Error HostLinks::MakeEnds(const std::vector<uint32_t>& wanted, std::vector<PeerE
 Error HostLinks::OnPeerEnd(const PeerEndInfo& end, std::vector<PeerEndInfo>* tell,
                            std::optional<Connecting>* connect) {
   Link* const link = LinkOf(end.rank + (end.fetches ? kFetchRing : 0));
+  // Who has been away says all of it again.
+  const bool is_again = link != nullptr && link->remote && link->remote->qpn == end.qpn && link->remote->psn == end.psn &&
+                        (!end.ready || link->ready);
+  if (is_again) return {};
   // The same end may only get ready, and that once.
   if (link == nullptr || (end.ready ? !link->remote || link->ready : link->remote.has_value())) {
     return {ErrorCode::kInternal,

@@ -44,6 +44,7 @@ proto::ClientMessage ToProto(const JoinInfo& info) {
   join.set_datagram_reach(static_cast<proto::DatagramReach>(info.datagram_reach));
   join.set_datagrams_offered(info.datagrams_offered);
   join.set_datagram_receives(info.datagram_receives);
+  join.set_rejoins(info.away_timeout.count() != 0);
   return message;
 }
 

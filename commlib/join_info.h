@@ -27,6 +27,8 @@ struct JoinInfo {
   std::chrono::milliseconds join_timeout{0};
   std::chrono::milliseconds manager_timeout{10'000};  // until the manager is reached, who is not told
   std::function<bool()> gives_up;  // as in Options
+  // How long a manager that goes away is waited for, who is told only whether it is at all; 0: not.
+  std::chrono::milliseconds away_timeout{60'000};
   int mode = 0;               // wanted; 0: any
   bool super_frames = false;  // the NIC takes them
   PathChoice path = PathChoice::kDefault;

@@ -36,6 +36,17 @@ inline Error SessionBroke(const std::string& address) {
   return {ErrorCode::kManagerLost, fmt::format("the session with the manager at {} broke", address)};
 }
 
+inline Error ManagerAway(const std::string& address, std::chrono::milliseconds time) {
+  return {ErrorCode::kManagerLost, fmt::format("the manager at {} has been away for {:g} s (EPIC_MANAGER_AWAY)", address,
+                                               static_cast<double>(time.count()) / 1000)};
+}
+
+// why: the manager's words.
+inline Error NotTakenBack(const std::string& address, const std::string& why) {
+  return {ErrorCode::kManagerLost,
+          fmt::format("the manager at {} was away and does not take this rank back: {}", address, why)};
+}
+
 // A session that ended before anything was said to us.
 inline Error NothingHeard(const std::string& address, const grpc::Status& status) {
   const bool no_manager = status.error_code() == grpc::StatusCode::UNIMPLEMENTED;

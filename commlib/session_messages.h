@@ -1,6 +1,7 @@
 // What a rank says in its session (proto/manager.proto, ClientMessage), but for its join and its calls.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "commlib/core/host_multicast.h"
@@ -43,6 +44,26 @@ inline proto::ClientMessage ToProto(const MulticastCounts& counts) {
   seen.set_alien(counts.alien);
   seen.set_length(counts.length);
   seen.set_again(counts.again);
+  return message;
+}
+
+inline proto::ClientMessage RejoinOf(const std::string& group, uint32_t rank, const JoinedInfo& joined) {
+  proto::ClientMessage message;
+  proto::Rejoin& rejoin = *message.mutable_rejoin();
+  rejoin.set_group(group);
+  rejoin.set_group_id(joined.group_id);
+  rejoin.set_generation(joined.generation);
+  rejoin.set_rank(rank);
+  rejoin.set_secret(joined.secret);
+  return message;
+}
+
+inline proto::ClientMessage ProbedOf(Ipv4 about, bool asked, uint32_t answered) {
+  proto::ClientMessage message;
+  proto::Probed& probed = *message.mutable_probed();
+  probed.set_ip(Raw(about));
+  probed.set_asked(asked);
+  probed.set_answered(answered);
   return message;
 }
 

@@ -133,6 +133,8 @@ MulticastInfo FromProto(const proto::MulticastGroup& group) {
 JoinedInfo FromProto(const proto::Joined& joined) {
   JoinedInfo info;
   info.group_id = joined.group_id();
+  info.generation = joined.generation();
+  info.secret = joined.secret();
   info.path = GoesByHosts(joined) ? PathChoice::kHosts : PathChoice::kNetwork;
   // Of the network's path it is why single calls may not go by the hosts.
   if (GoesByHosts(joined)) info.path_reason = joined.path_reason();

@@ -139,6 +139,11 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
     if (found != ranks_.end()) found->second->Send(message, last);
   }
 
+  void Break(RankId rank) override {
+    const auto found = ranks_.find(rank);
+    if (found != ranks_.end()) found->second->End({grpc::ABORTED, "this host has lost the manager"});
+  }
+
   // RankStream::Sink.
   void OnMessage(uint64_t rank, const proto::ClientMessage& message) override {
     const std::lock_guard lock(mutex_);

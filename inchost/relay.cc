@@ -11,6 +11,8 @@ namespace {
 
 // A rank says its join, and then nothing before that is answered.
 constexpr size_t kMostWaiting = 4;
+// One that comes back says again what it has said of its connections.
+constexpr size_t kMostOfReturn = 4096;
 
 }  // namespace
 
@@ -40,6 +42,8 @@ void Relay::OnManager(Nanos now, const proto::ToHost& message) {
       const auto found = ranks_.find(told.session());
       if (found == ranks_.end() || found->second.ended) return;
       found->second.ended = told.last();
+      // A manager that keeps no groups takes nobody back.
+      if (told.message().has_joined()) found->second.rejoins &= !told.message().joined().secret().empty();
       return world_->ToRank(told.session(), told.message(), told.last());
     }
     case proto::ToHost::KIND_NOT_SET:
@@ -53,8 +57,13 @@ void Relay::OnStreamEnd(const std::string& why) {
   trouble_ = why;
   if (!was_connected) return;
   for (auto& [id, rank] : ranks_) {
-    if (!rank.known) continue;
+    if (!rank.known || rank.ended) continue;
     rank.known = false;
+    if (rank.rejoins) {
+      rank.ended = true;
+      world_->Break(id);
+      continue;
+    }
     End(id, &rank, proto::ERROR_MANAGER_LOST,
         fmt::format("this host has lost the manager at {}: {}", manager_, why));
   }
@@ -65,10 +74,14 @@ void Relay::OnRank(Nanos now, RankId id, const proto::ClientMessage& message) {
   Rank& rank = found->second;
   if (is_new) rank.since = now;
   if (rank.ended) return;
-  if (is_new && !message.has_join())
+  if (is_new) {
+    rank.returns = message.has_rejoin();
+    rank.rejoins = rank.returns || message.join().rejoins();
+  }
+  if (is_new && !message.has_join() && !message.has_rejoin())
     return End(id, &rank, proto::ERROR_INVALID_ARGUMENT, "a session begins with a join");
   if (connected_) return Say(id, message);
-  if (rank.waiting.size() == kMostWaiting)
+  if (rank.waiting.size() == (rank.returns ? kMostOfReturn : kMostWaiting))
     return End(id, &rank, proto::ERROR_INVALID_ARGUMENT,
                "a rank says nothing more before its join is answered");
   rank.waiting.push_back(message);
@@ -100,7 +113,8 @@ void Relay::Tick(Nanos now) {
     world_->ToManager({});
   }
   for (auto& [id, rank] : ranks_) {
-    if (rank.waiting.empty() || rank.ended || now - rank.since < manager_wait_) continue;
+    // Who comes back knows himself how long he waits.
+    if (rank.waiting.empty() || rank.ended || rank.returns || now - rank.since < manager_wait_) continue;
     End(id, &rank, proto::ERROR_MANAGER_UNREACHABLE,
         fmt::format("inchost on this host cannot reach the manager at {} within {:g} s: {}", manager_,
                     static_cast<double>(manager_wait_) / kSecond, trouble_.empty() ? "no answer" : trouble_));

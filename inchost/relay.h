@@ -23,6 +23,8 @@ class RelayWorld {
   virtual void ToManager(const proto::FromHost& message) = 0;
   // last: the rank's session ends with it.
   virtual void ToRank(RankId rank, const proto::ServerMessage& message, bool last) = 0;
+  // The rank's session breaks, without a word: it comes back by another one.
+  virtual void Break(RankId rank) = 0;
 };
 
 class Relay {
@@ -57,6 +59,8 @@ class Relay {
     Nanos since = 0;
     bool known = false;                         // to the manager
     bool ended = false;                         // its last message has been sent
+    bool rejoins = false;                       // it comes back when the manager has been away
+    bool returns = false;                       // it has come back by this session
     std::vector<proto::ClientMessage> waiting;  // for the manager, its join the first
   };
   void Say(RankId rank, const proto::ClientMessage& message);

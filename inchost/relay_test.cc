@@ -24,6 +24,8 @@ class World : public RelayWorld {
     to_ranks[rank].push_back(message);
     if (last) ended.push_back(rank);
   }
+  void Break(RankId rank) override { broken.push_back(rank); }
+  std::vector<RankId> broken;
   std::vector<std::string> to_manager;
   std::map<RankId, std::vector<proto::ServerMessage>> to_ranks;
   std::vector<RankId> ended;
@@ -170,6 +172,37 @@ TEST_F(RelayTest, TellsTheManagerEachSecondThatItLives) {
   relay_.Tick(2 * kSecond);
   relay_.Tick(2 * kSecond + 1);
   EXPECT_THAT(world_.to_manager, ElementsAre(""));
+}
+
+// Its manager keeps groups: the rank comes back by another session, and waits as long as it likes.
+TEST_F(RelayTest, ARankThatMayComeBackIsNotToldThatTheManagerIsAway) {
+  Connect();
+  proto::ClientMessage join = Join("g");
+  join.mutable_join()->set_rejoins(true);
+  for (const RankId rank : {1, 2, 3}) relay_.OnRank(0, rank, join);
+  proto::ToHost joined = Told(1, false);
+  joined.mutable_told()->mutable_message()->mutable_joined()->set_secret("s");
+  relay_.OnManager(0, joined);
+  joined.mutable_told()->set_session(2);
+  joined.mutable_told()->mutable_message()->mutable_joined()->clear_secret();
+  relay_.OnManager(0, joined);
+  relay_.OnStreamEnd("it has ended");
+  EXPECT_THAT(world_.broken, ElementsAre(1, 3)) << "one that joins may join again";
+  EXPECT_THAT(world_.ended, ElementsAre(2)) << "of a manager that keeps no groups";
+  relay_.OnRankClosed(1);
+
+  proto::ClientMessage rejoin, end;
+  rejoin.mutable_rejoin()->set_group("g");
+  end.mutable_peer()->set_rank(1);
+  relay_.OnRank(kSecond, 7, rejoin);
+  for (int i = 0; i < 20; ++i) relay_.OnRank(kSecond, 7, end);
+  relay_.Tick(100 * kSecond);
+  EXPECT_THAT(world_.ended, ElementsAre(2));
+  world_.to_manager.clear();
+  relay_.OnStream(kSecond, {});
+  relay_.OnManager(kSecond, Welcome());
+  ASSERT_GE(world_.to_manager.size(), 22u);
+  EXPECT_THAT(world_.to_manager[1], HasSubstr("rejoin"));
 }
 
 }  // namespace

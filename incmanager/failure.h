@@ -26,6 +26,7 @@ enum class ErrorCode : uint8_t {
   kAborted = 14,
   kUnsupported = 16,
   kTransport = 17,
+  kManagerLost = 18,
   kInternal = 19,
   kLinkLost = 20,
   kNotFinite = 30,

@@ -126,6 +126,11 @@ struct Member {
   SessionId session = 0;
   Nanos deadline = 0;  // of its join
   bool open = true;    // the session still lives
+  bool away = false;   // it has none, and may come back
+  bool returned = false;      // it has come back once, or is to: it may say again what it has said
+  Nanos away_from = 0;
+  Nanos back_by = kNever;     // of one that is away
+  std::string secret;         // with which it does; empty: it may not
   bool left = false;
   Failure refused;                         // with which it left
   std::optional<WindowInUse> window;       // once it has tried others
@@ -168,6 +173,7 @@ struct Group {
   Nanos join_deadline = kNever;  // of those who wait for others the first, or earlier
   Nanos due = kNever;            // when something is to be looked at
   Nanos remove_at = kNever;     // of a failed group
+  std::set<NodeId> unsure;      // switches that have not said yet whether they still have their contexts of it
   std::set<NodeId> installing;  // switches that have not answered yet
   std::set<NodeId> removing;
   bool removal_started = false;

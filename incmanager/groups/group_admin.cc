@@ -76,6 +76,7 @@ void GroupLife::End(Nanos now, const Group& group, const std::string& how, const
              .at = now,
              .how = how,
              .failure = failure});
+  if (keeps_ && IsInUse(group.phase)) changed_.ended.insert(group.spec.name);
   world_->NoteEnd(fmt::format("group {}: {}", group.spec.name, how));
 }
 

@@ -13,6 +13,8 @@
 namespace epic::manager {
 namespace {
 
+constexpr size_t kSecretBytes = 16;
+
 // The refusal in few words, of what is gone round; empty: there are no fewer.
 std::string BriefOf(const std::string& name, const InstallAnswer& answer) {
   if (!answer.silent.empty()) return fmt::format("switch {}: {}", name, answer.silent);
@@ -244,12 +246,21 @@ void GroupLife::Run(Nanos now, Group* group) {
                              topology_->nodes[group->plan.contexts[0].node].name, group->path_mtu,
                              group->window.message_packets, group->window.window_messages));
   }
-  for (const auto& [rank, member] : group->members) {
-    JoinedReply reply = group->plan.replies[rank];
-    reply.multicast = group->multicast;
-    reply.no_multicast = group->no_multicast;
-    world_->Send(member.session, reply);
+  if (keeps_) changed_.ids.insert(group->id);
+  for (auto& [rank, member] : group->members) {
+    if (keeps_ && member.join.rejoins) {
+      while (member.secret.size() < kSecretBytes) member.secret += static_cast<char>(secrets_() & 0xff);
+    }
+    TellJoined(*group, member);
   }
+}
+
+void GroupLife::TellJoined(const Group& group, const Member& member) {
+  JoinedReply reply = group.plan.replies[member.join.rank];
+  reply.secret = member.secret;
+  reply.multicast = group.multicast;
+  reply.no_multicast = group.no_multicast;
+  world_->Send(member.session, reply);
 }
 
 }  // namespace epic::manager

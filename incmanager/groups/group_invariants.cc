@@ -72,6 +72,7 @@ void GroupLife::CheckInvariants() const {
       for (const auto& [rank, member] : group.members) next = std::min(next, member.deadline);
     }
     if (group.phase == GroupPhase::kFailed) next = group.remove_at;
+    if (IsInUse(group.phase) && !group.removal_started) next = BackBy(group);
     EPIC_CHECK(group.due <= next && due_.contains({group.due, id}) == (group.due != kNever));
     EPIC_CHECK(group.id == id && id < next_id_);
     CheckGroup(group);

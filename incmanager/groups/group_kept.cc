@@ -1,4 +1,5 @@
 // What a manager has of a former one, and what its store is to keep.
+#include <iterator>
 #include <utility>
 
 #include "base/check.h"
@@ -9,6 +10,7 @@ namespace epic::manager {
 void GroupLife::Resume(const KeptGroups& kept) {
   EPIC_CHECK(groups_.empty() && reserved_.empty());
   next_id_ = kept.first_id;
+  qpns_.StartElsewhere(secrets_());
   default_policy_ = kept.default_policy;
   for (const Tenant& tenant : kept.tenants) tenants_.Restore(tenant);
   for (const KeptReservation& reservation : kept.reserved) {
@@ -27,10 +29,13 @@ uint32_t GroupLife::LivesOf(const std::string& name) const {
   return found == generations_.end() ? 0 : found->second;
 }
 
-std::vector<std::string> GroupLife::TakeBegun(size_t most) {
+std::vector<std::string> GroupLife::TakeBegun(size_t most, const std::set<std::string>& but) {
   std::vector<std::string> names;
-  while (!begun_.empty() && names.size() < most)
-    names.push_back(std::move(begun_.extract(begun_.begin()).value()));
+  for (auto name = begun_.begin(); name != begun_.end() && names.size() < most;) {
+    const auto next = std::next(name);
+    if (!but.contains(*name)) names.push_back(std::move(begun_.extract(name).value()));
+    name = next;
+  }
   return names;
 }
 

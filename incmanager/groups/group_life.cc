@@ -41,7 +41,9 @@ GroupLife::GroupLife(const Topology* topology, const SwitchTable* switches, Grou
       admission_(topology, &tenants_, options_.window_packets),
       placer_({*topology, *switches, forwarding_, load_, tenants_, options_}),
       // Ids must differ from those of a former manager, whose contexts may still be on switches.
-      next_id_((random_() & 0xffffffff) << 20 | 1) {}
+      next_id_((random_() & 0xffffffff) << 20 | 1),
+      // Not from random_: whether there are secrets changes no PSN.
+      secrets_(seed ^ 0x9e3779b97f4a7c15) {}
 
 Group* GroupLife::Live(const std::string& name) {
   const auto found = live_.find(name);
@@ -89,6 +91,7 @@ Group& GroupLife::Begin(Group group) {
 }
 
 void GroupLife::OnJoin(Nanos now, SessionId session, const JoinRequest& join) {
+  if (JoinsAgain(now, session, join)) return;
   Group* group = Live(join.group);
   Group first = group == nullptr ? NewGroup(join) : Group{};
   Failure failure = admission_.RefusesRank(group == nullptr ? first : *group, join);
@@ -134,6 +137,7 @@ void GroupLife::OnLeave(Nanos now, SessionId session, const Failure& refused) {
   member->refused = refused;
   group->phase = GroupPhase::kLeaving;
   if (!std::ranges::all_of(group->members, [](const auto& m) { return m.second.left; })) return;
+  if (keeps_) changed_.ids.insert(group->id);
   End(now, *group, fmt::format("all {} ranks have left", group->members.size()));
   StartRemoval(now, group);
 }
@@ -210,6 +214,7 @@ void GroupLife::FailGroup(Nanos now, Group* group, const Failure& failure) {
   End(now, *group, fmt::format("failed: {}", failure.message), failure);
   const bool in_use = IsInUse(group->phase);
   if (group->phase == GroupPhase::kJoining) CountWaiting(*group, -1);
+  if (in_use && keeps_) changed_.ids.insert(group->id);
   group->phase = GroupPhase::kFailed;
   group->failure = failure;
   group->remove_at = now + options_.linger;

@@ -56,8 +56,19 @@ struct WaitingNote {
   std::vector<uint32_t> missing_ranks;
 };
 struct LeftNote {};
+// It is in its group again.
+struct RejoinedNote {};
 // What a rank is told; a Failure and a LeftNote end its session.
-using SessionEvent = std::variant<WaitingNote, JoinedReply, Failure, LeftNote, PeerEnd>;
+using SessionEvent = std::variant<WaitingNote, JoinedReply, Failure, LeftNote, PeerEnd, RejoinedNote>;
+
+// What a rank says that comes back; see Rejoin in proto/manager.proto.
+struct RejoinRequest {
+  std::string group;
+  uint64_t group_id = 0;
+  uint32_t generation = 0;
+  uint32_t rank = 0;
+  std::string secret;
+};
 
 class GroupWorld {
  public:
@@ -89,9 +100,38 @@ class GroupLife {
   // What a former manager's operators have asked for; to be called first. It is not judged anew: what cannot be
   // any more, as a host that is not there, is told to the ranks that join.
   void Resume(const KeptGroups& kept);
+  // A group that ran under a former manager; after Resume. It runs, its switches are unsure, and its ranks are
+  // away: until kBackWithin from now on, or kOthersBackWithin from when the first is back. What is in its way
+  // (what it has is another's) ends it with that.
+  void ResumeGroup(Nanos now, Group group);
+  // One that cannot go on.
+  void EndResumed(Nanos now, const Group& group, const std::string& why);
+  // How one of a former manager has ended; by ascending times.
+  void ResumeEnd(GroupEnd end);
+  static constexpr Nanos kBackWithin = 60 * kSecond;
+  // An attempt to connect that began while nobody was there may take 20 s.
+  static constexpr Nanos kOthersBackWithin = 30 * kSecond;
+  // From now on ranks that join with `rejoins` get a secret, and what is to be kept of groups is noted for the following.
+  void StartKeeping() { keeps_ = true; }
+  // Groups that have begun or ceased to run since the last call, and names of those that have ended.
+  struct Changed {
+    std::set<uint64_t> ids;
+    std::set<std::string> ended;
+  };
+  Changed TakeChanged() { return std::exchange(changed_, {}); }
+  // One that is to be kept. Null if there is none, or it does not run, or ends.
+  const Group* FindKept(uint64_t group_id) const;
 
   // Sessions. A refused join is answered by a Failure.
   void OnJoin(Nanos now, SessionId session, const JoinRequest& join);
+  // Of a rank whose session has broken. It is told that it is back, or how its group has ended; that the group is not
+  // known (kManagerLost); or that it is not that rank (kInvalidArgument), which disturbs nobody else. Of a rank that is
+  // there the session before ends without a word.
+  void OnRejoin(Nanos now, SessionId session, const RejoinRequest& rejoin);
+  // The session has broken because the manager stood still: the rank has kReturnsWithin to come back. False if it may not:
+  // then the session is closed.
+  bool OnSessionAway(Nanos now, SessionId session);
+  static constexpr Nanos kReturnsWithin = 10 * kSecond;
   // refused: what a switch refused a call of this rank with, if it leaves for that (Leave in
   // proto/manager.proto).
   void OnLeave(Nanos now, SessionId session, const Failure& refused = {});
@@ -120,6 +160,9 @@ class GroupLife {
   void OnInstalled(Nanos now, NodeId node, uint64_t group_id, const InstallAnswer& answer);
   void OnRemoved(Nanos now, NodeId node, uint64_t group_id);
   void OnContextsLost(Nanos now, NodeId node);
+  // The groups of which the switch has contexts: those that have run since before this manager and are not among them
+  // have lost theirs.
+  void OnContexts(Nanos now, NodeId node, const std::set<uint64_t>& group_ids);
   // why: who says so, for people.
   void OnSwitchLost(Nanos now, NodeId node, const std::string& why);
   // A link is told to have no carrier: groups that cross it fail if it is lost for those that have been there
@@ -165,8 +208,8 @@ class GroupLife {
   const GroupSpec* FindReserved(const std::string& name) const;
   // How often a reserved group has begun.
   uint32_t LivesOf(const std::string& name) const;
-  // Names of reserved groups that have begun and were not given yet, at most so many.
-  std::vector<std::string> TakeBegun(size_t most);
+  // Names of reserved groups that have begun and were not given yet, at most so many, and none of these.
+  std::vector<std::string> TakeBegun(size_t most, const std::set<std::string>& but = {});
 
   // What a group of this spec, with a rank for each of its hosts, would get now: by the code that places
   // groups, and without that anything is changed or taken. What only ranks and switches can say is not
@@ -239,6 +282,19 @@ class GroupLife {
   // Keeps and notes how a group ended. failure: ok if it has not failed.
   void End(Nanos now, const Group& group, const std::string& how, const Failure& failure = {});
   void Forget(uint64_t id);
+  // What `end`, which `from` has said, is told as.
+  void PassOn(const Group& group, const Member& from, PeerEnd end);
+  void TellJoined(const Group& group, const Member& member);
+  // group_resume.cc. Whether it is a rank that is away, and was perhaps not told Joined before its manager ended:
+  // then it is told so now.
+  bool JoinsAgain(Nanos now, SessionId session, const JoinRequest& join);
+  void LivedAtLeast(const std::string& name, uint32_t lives);
+  void TakeBack(Nanos now, Group* group, Member* member, SessionId session);
+  void TellEndsOfOthers(const Group& group, uint32_t of);
+  // When the first of those that are away must be back.
+  static Nanos BackBy(const Group& group);
+  // If one has not come back in time.
+  void FailAway(Nanos now, Group* group);
 
   const Topology* topology_;
   const SwitchTable* switches_;
@@ -258,6 +314,9 @@ class GroupLife {
   uint64_t next_id_;
   std::map<std::string, GroupSpec> reserved_;
   std::map<std::string, uint32_t> generations_;  // of reserved groups: lives so far
+  bool keeps_ = false;
+  Changed changed_;
+  std::mt19937_64 secrets_;
   std::set<std::string> begun_;                  // of these, not given by TakeBegun
   std::map<uint64_t, Group> groups_;
   EndedGroups ends_;

@@ -28,6 +28,8 @@ std::string WrongWith(const Group& group, const Member& member, const PeerEnd& e
   if (end.psn > Psn::kMask) return fmt::format("psn: {:#x} is not below 2^24", end.psn);
   const auto before = member.ends.find({end.rank, end.fetches});
   if (before == member.ends.end()) return {};
+  // Who has been away says all again.
+  if (member.returned && before->second.qpn == end.qpn && before->second.psn == end.psn) return {};
   if (before->second.ready) return fmt::format("ready: said already to rank {}", end.rank);
   if (!end.ready || before->second.qpn != end.qpn || before->second.psn != end.psn)
     return fmt::format("qpn: there is one for rank {} already", end.rank);
@@ -61,15 +63,21 @@ void GroupLife::OnPeer(Nanos now, SessionId session, const PeerEnd& end) {
                                              rank, group->spec.name, wrong)));
   }
   if (const Failure no_way = CrossHostsWay(group); !no_way.ok()) return FailGroup(now, group, no_way);
-  member->ends[{end.rank, end.fetches}] = end;
-  const Member& peer = group->members.at(end.rank);
-  if (!peer.open || peer.left) return;
-  PeerEnd told = end;
-  told.rank = rank;
-  told.ip = member->join.ip;
-  told.super_frames = peer.join.super_frames && member->join.super_frames &&
-                      placer_.CarriesSuperFrames(peer.host, member->host);
-  world_->Send(peer.session, told);
+  PeerEnd& kept = member->ends[{end.rank, end.fetches}];
+  const bool was_ready = kept.ready;
+  kept = end;
+  kept.ready |= was_ready;
+  PassOn(*group, *member, end);
+}
+
+void GroupLife::PassOn(const Group& group, const Member& from, PeerEnd end) {
+  const Member& peer = group.members.at(end.rank);
+  if (!peer.open || peer.left) return;  // one that is away is told when it is back
+  end.rank = from.join.rank;
+  end.ip = from.join.ip;
+  end.super_frames = peer.join.super_frames && from.join.super_frames &&
+                     placer_.CarriesSuperFrames(peer.host, from.host);
+  world_->Send(peer.session, end);
 }
 
 }  // namespace epic::manager

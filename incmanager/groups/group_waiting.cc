@@ -29,6 +29,7 @@ void GroupLife::SetDue(Group* group) {
   Nanos due = kNever;
   if (group->phase == GroupPhase::kJoining) due = std::min(group->next_waiting, group->join_deadline);
   if (group->phase == GroupPhase::kFailed) due = group->remove_at;
+  if (IsInUse(group->phase) && !group->removal_started) due = BackBy(*group);
   if (due == group->due) return;
   due_.erase({group->due, group->id});
   group->due = due;
@@ -50,6 +51,8 @@ void GroupLife::Tick(Nanos now) {
       TellWaiting(now, &group);
     } else if (group.phase == GroupPhase::kFailed && now >= group.remove_at) {
       StartRemoval(now, &group);  // it may be gone then
+    } else if (IsInUse(group.phase)) {
+      FailAway(now, &group);
     } else {
       SetDue(&group);
     }

@@ -72,6 +72,8 @@ std::optional<Ipv4> MulticastPool::Take(Nanos now) {
   return std::nullopt;
 }
 
+uint32_t MulticastPool::BitsOf(Ipv4 address) { return Raw(address) & kMacBits; }
+
 void MulticastPool::GiveBack(Ipv4 address, Nanos now) {
   resting_.emplace_back(now + kQuarantine, Raw(address) & kMacBits);
 }

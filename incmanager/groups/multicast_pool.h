@@ -42,6 +42,8 @@ class MulticastPool {
   // Nothing if there is no range, or all of it are taken or rest.
   std::optional<Ipv4> Take(Nanos now);
   void GiveBack(Ipv4 address, Nanos now);
+  // Takes this one, which a group of a former manager has. False if it, or one with its MAC address, is taken.
+  bool Adopt(Ipv4 address) { return used_.insert(BitsOf(address)).second; }
 
   const std::optional<MulticastRange>& range() const { return range_; }
   // Taken and not given back.
@@ -50,6 +52,8 @@ class MulticastPool {
   bool Uses(Ipv4 address) const;
 
  private:
+  static uint32_t BitsOf(Ipv4 address);
+
   const std::optional<MulticastRange> range_;
   uint32_t next_ = 0;                  // counted from the first, round and round
   std::unordered_set<uint32_t> used_;  // by the bits in the MAC address, those that rest included

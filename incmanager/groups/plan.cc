@@ -59,6 +59,7 @@ class Planner {
         child.is_host ? ConnectHost(i, child) : ConnectSwitch(i, child);
       }
     }
+    TellEnds(topology_, &plan_);
     return std::move(plan_);
   }
 
@@ -114,20 +115,14 @@ class Planner {
                                      topology_.nodes[host].name, join.super_frames);
     endpoint.ranks = {child.rank};
     context.children.push_back(endpoint);
-    plan_.replies[child.rank] = {context.group_id,
-                                 context.generation,
-                                 group_mode_,
-                                 borne == nullptr ? topology_.nodes[context.node].address : endpoint.borne_ip,
-                                 borne == nullptr ? "" : NameOfBorne(*borne, context.node),
-                                 qpn,
-                                 endpoint.in_psn,
-                                 endpoint.out_psn,
-                                 context.path_mtu,
-                                 context.message_packets,
-                                 context.window_messages,
-                                 context.inline_bytes,
-                                 endpoint.super_frames,
-                                 context.start_messages};
+    plan_.replies[child.rank] = {.group_id = context.group_id,
+                                 .generation = context.generation,
+                                 .mode = group_mode_,
+                                 .path_mtu = context.path_mtu,
+                                 .message_packets = context.message_packets,
+                                 .window_messages = context.window_messages,
+                                 .inline_bytes = context.inline_bytes,
+                                 .start_messages = context.start_messages};
   }
 
   void ConnectSwitch(size_t at, const TreeChild& child) {
@@ -178,10 +173,6 @@ class Planner {
   bool Carries(NodeId node, const std::string& port) const {
     const std::optional<LinkEnd> end = topology_.EndAt(node, port);
     return end && super_frame_ports_.contains(*end);
-  }
-
-  std::string NameOfBorne(const Borne& borne, NodeId by) const {
-    return topology_.nodes[borne.host].name + ", for switch " + topology_.nodes[by].name;
   }
 
   std::string NameOf(NodeId node, const std::string& port) const {
@@ -311,6 +302,24 @@ void TellRates(const Topology& topology, const std::vector<Forwarding>& tables, 
       child.rate_gbps = std::numeric_limits<double>::max();
       for (const LinkEnd& link : edge.links)
         child.rate_gbps = std::min(child.rate_gbps, topology.nodes[link.node].hops[link.hop].rate_gbps);
+    }
+  }
+}
+
+void TellEnds(const Topology& topology, GroupPlan* plan) {
+  for (const ContextPlan& context : plan->contexts) {
+    const Node& at = topology.nodes[context.node];
+    for (const EndpointPlan& child : context.children) {
+      if (!child.is_host) continue;
+      JoinedReply& reply = plan->replies[child.ranks.front()];
+      const auto bearer =
+          child.borne_ip == Ipv4{} ? std::nullopt : topology.FindHostByAddress(child.borne_ip);
+      reply.remote_ip = bearer ? child.borne_ip : at.address;
+      reply.remote_name = bearer ? topology.nodes[*bearer].name + ", for switch " + at.name : "";
+      reply.remote_qpn = child.local_qpn;
+      reply.send_psn = child.in_psn;
+      reply.recv_psn = child.out_psn;
+      reply.super_frames = child.super_frames;
     }
   }
 }

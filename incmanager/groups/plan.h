@@ -55,7 +55,10 @@ struct JoinRequest {
   DatagramReach datagram_reach = DatagramReach::kNobodys;
   bool datagrams_offered = false;  // it would take it, and does not ask
   uint32_t datagram_receives = 0;  // for so many datagrams it has receives; 0: an earlier library
+  bool rejoins = false;            // it comes back when its manager has been away
   std::string wrong;
+
+  friend bool operator==(const JoinRequest&, const JoinRequest&) = default;
 };
 
 // A type or an operation that not all switches of a group have.
@@ -104,6 +107,7 @@ struct JoinedReply {
   bool asks = false;                       // its memory in switches is in blocks: calls with data ask for it
   std::optional<MulticastGroup> multicast;
   Failure no_multicast;  // why none, if some rank asks for it or would take it
+  std::string secret;    // with which it may come back; empty: it may not
 };
 
 // One end of a tree edge as its switch sees it; see EndpointConfig in proto/switch.proto.
@@ -161,6 +165,9 @@ Footprint FootprintOf(const Topology& topology, const std::vector<Forwarding>& t
 
 // Sets the rate of each edge.
 void TellRates(const Topology& topology, const std::vector<Forwarding>& tables, GroupPlan* plan);
+
+// Sets in the replies what is each rank's own: the end of its edge at its switch. Those of a group by the hosts have none.
+void TellEnds(const Topology& topology, GroupPlan* plan);
 
 // Switches that a result passes on its way from the farthest rank to the root, that included.
 uint32_t LevelsOf(const GroupPlan& plan);

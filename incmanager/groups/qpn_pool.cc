@@ -82,6 +82,40 @@ std::optional<std::vector<uint32_t>> QpnPool::Take(NodeId node, size_t count, Na
   return std::nullopt;
 }
 
+bool QpnPool::Adopt(NodeId node, const std::vector<uint32_t>& qpns, const std::vector<Ipv4>& remotes) {
+  Switch& at = switches_[node];
+  for (const uint32_t qpn : qpns) {
+    if (at.used.contains(qpn) || std::ranges::count(qpns, qpn) != 1) return false;
+  }
+  for (size_t i = 0; i < qpns.size(); ++i) {
+    at.used.insert(qpns[i]);
+    if (qpns[i] < kFirstBorneQpn) {
+      ++at.tags[qpns[i] % kTags].taken;
+      continue;
+    }
+    at.borne[qpns[i]] = remotes[i];
+    if (remotes[i] != Ipv4{}) borne_to_.insert({remotes[i], qpns[i]});
+  }
+  return true;
+}
+
+void QpnPool::StartElsewhere(uint64_t seed) {
+  random_.emplace(seed);
+  for (Switch& at : switches_) StartElsewhere(&at);
+}
+
+void QpnPool::StartElsewhere(Switch* at) {
+  at->next_tag = static_cast<uint32_t>((*random_)() % kTags);
+  for (Tag& tag : at->tags) tag.next = static_cast<uint32_t>((*random_)() % kQpnsPerTag);
+  at->next_borne = static_cast<uint32_t>((*random_)() % kBorneQpnsPerSwitch);
+}
+
+void QpnPool::Grow(size_t nodes) {
+  size_t known = switches_.size();
+  switches_.resize(nodes);
+  for (; random_ && known < nodes; ++known) StartElsewhere(&switches_[known]);
+}
+
 void QpnPool::GiveBack(NodeId node, uint32_t qpn, Nanos now) {
   switches_[node].resting.emplace_back(now + kQuarantine, qpn);
 }

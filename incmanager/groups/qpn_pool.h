@@ -14,6 +14,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <random>
 #include <set>
 #include <unordered_set>
 #include <utility>
@@ -37,7 +38,7 @@ class QpnPool {
   // By NodeId of the switch.
   explicit QpnPool(size_t nodes) : switches_(nodes) {}
   // More nodes are known now.
-  void Grow(size_t nodes) { switches_.resize(nodes); }
+  void Grow(size_t nodes);
 
   // So many with one tag, or with this one; nothing if it, or no tag, has them left, neither used nor in
   // quarantine.
@@ -47,6 +48,12 @@ class QpnPool {
   // Nothing if they cannot all be had.
   std::optional<std::vector<uint32_t>> TakeBorne(NodeId node, const std::vector<Ipv4>& remotes, Nanos now);
   void GiveBack(NodeId node, uint32_t qpn, Nanos now);
+  // Takes these, which a group of a former manager has; remotes as of TakeBorne, of QPNs of that range. False if one is
+  // taken: then none is.
+  bool Adopt(NodeId node, const std::vector<uint32_t>& qpns, const std::vector<Ipv4>& remotes);
+  // Of a manager that starts: QPNs are counted from elsewhere than by the one before, whose last ones may rest; also of
+  // nodes that are known later.
+  void StartElsewhere(uint64_t seed);
   // Of a switch, taken and not given back.
   size_t InUse(NodeId node) const { return switches_[node].used.size() - switches_[node].resting.size(); }
 
@@ -67,8 +74,10 @@ class QpnPool {
   // Those whose rest is over can be used again.
   void EndRests(NodeId node, Nanos now);
   static std::optional<std::vector<uint32_t>> TakeOf(Switch* at, uint32_t low_byte, size_t count);
+  void StartElsewhere(Switch* at);
 
   std::vector<Switch> switches_;
+  std::optional<std::mt19937_64> random_;         // of a manager that starts
   std::set<std::pair<Ipv4, uint32_t>> borne_to_;  // hosts and QPNs, of all switches
 };
 

@@ -24,11 +24,11 @@ Status Committer::Commit(Batch batch, Late late) {
   if (store_ == nullptr || batch.empty()) return absl::OkStatus();
   // Alone it would be in the way of those who are in its transaction.
   if (SizeOf(batch) > Store::kMostBytes)
-    return MakeStatus(StatusCode::kInvalidArgument, "what is to be kept of this is larger than 1 MiB");
+    return MakeStatus(StatusCode::kInvalidArgument, "what is to be kept of this is too large");
   const auto waiter = std::make_shared<Waiter>();
   waiter->late = std::move(late);
   std::unique_lock lock(mutex_);
-  queue_.push_back({std::move(batch), waiter});
+  queue_.push_back({std::move(batch), waiter, nullptr});
   asked_.notify_all();
   if (answered_.wait_for(lock, patience_, [&waiter] { return waiter->done; })) return waiter->status;
   waiter->given_up = true;
@@ -36,10 +36,11 @@ Status Committer::Commit(Batch batch, Late late) {
                     "the manager's store does not answer: its disk is too slow, or hangs");
 }
 
-void Committer::Post(Batch batch) {
-  if (store_ == nullptr || batch.empty()) return;
+void Committer::Post(Batch batch, std::function<void()> tried) {
+  if (store_ == nullptr || (batch.empty() && !tried)) return;
+  if (SizeOf(batch) > Store::kMostBytes) batch.clear();  // it would be in the way for ever
   const std::lock_guard lock(mutex_);
-  queue_.push_back({std::move(batch), nullptr});
+  queue_.push_back({std::move(batch), nullptr, std::move(tried)});
   asked_.notify_all();
 }
 
@@ -99,8 +100,10 @@ void Committer::Loop() {
 
 void Committer::Finish(std::unique_lock<std::mutex>* lock, std::deque<Entry> entries, const Status& status) {
   std::vector<std::pair<Late, bool>> late;
+  std::vector<std::function<void()>> tried;
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
     if (entry->waiter == nullptr) {
+      if (entry->tried) tried.push_back(std::exchange(entry->tried, nullptr));
       if (!status.ok()) queue_.push_front(std::move(*entry));
       continue;
     }
@@ -112,6 +115,7 @@ void Committer::Finish(std::unique_lock<std::mutex>* lock, std::deque<Entry> ent
   answered_.notify_all();
   lock->unlock();
   for (const auto& [call, kept] : late) call(kept);
+  for (auto call = tried.rbegin(); call != tried.rend(); ++call) (*call)();
   lock->lock();
 }
 

@@ -38,8 +38,9 @@ class Committer {
   // yet, and `late` is called when it is known, on a thread of its own, without a lock. Else it is not
   // called.
   Status Commit(Batch batch, Late late);
-  // Does not wait; what cannot be kept is tried again until it is.
-  void Post(Batch batch);
+  // Does not wait; what cannot be kept is tried again until it is. tried: called when it has been tried once, whether or
+  // not it is kept, on a thread of its own, without a lock; in the order in which they were posted.
+  void Post(Batch batch, std::function<void()> tried = nullptr);
   // Nothing waits that was posted.
   bool IsIdle() const;
   // How the last transaction ended.
@@ -54,6 +55,7 @@ class Committer {
   struct Entry {
     Batch batch;
     std::shared_ptr<Waiter> waiter;  // null: posted
+    std::function<void()> tried;
   };
 
   void Loop();

@@ -22,6 +22,7 @@ static_assert(static_cast<int>(ErrorCode::kSwitchLost) == proto::ERROR_SWITCH_LO
 static_assert(static_cast<int>(ErrorCode::kAborted) == proto::ERROR_ABORTED);
 static_assert(static_cast<int>(ErrorCode::kUnsupported) == proto::ERROR_UNSUPPORTED);
 static_assert(static_cast<int>(ErrorCode::kTransport) == proto::ERROR_TRANSPORT);
+static_assert(static_cast<int>(ErrorCode::kManagerLost) == proto::ERROR_MANAGER_LOST);
 static_assert(static_cast<int>(ErrorCode::kInternal) == proto::ERROR_INTERNAL);
 static_assert(static_cast<int>(ErrorCode::kLinkLost) == proto::ERROR_LINK_LOST);
 static_assert(static_cast<int>(ErrorCode::kNotFinite) == proto::ERROR_NOT_FINITE);
@@ -123,6 +124,7 @@ proto::Joined ToProto(const JoinedReply& reply) {
     out.set_multicast_reason(reply.no_multicast.message);
     out.set_multicast_error(static_cast<proto::ErrorCode>(reply.no_multicast.code));
   }
+  out.set_secret(reply.secret);
   return out;
 }
 
@@ -160,6 +162,7 @@ JoinRequest FromProto(const proto::Join& join) {
   out.datagram_reach = FromProto(join.datagram_reach());
   out.datagrams_offered = join.datagrams_offered();
   out.datagram_receives = join.datagram_receives();
+  out.rejoins = join.rejoins();
   AddNames("types", join.types(), AddTypes, &out.needs, &out.wrong);
   return out;
 }
@@ -218,6 +221,8 @@ proto::ServerMessage ToProto(const SessionEvent& event) {
     *out.mutable_failure() = ToProto(*failure);
   } else if (const auto* peer = std::get_if<PeerEnd>(&event)) {
     *out.mutable_peer() = ToProto(*peer);
+  } else if (std::holds_alternative<RejoinedNote>(event)) {
+    out.mutable_rejoined();
   } else {
     out.mutable_left();
   }
@@ -361,16 +366,6 @@ proto::ExplainReply ToProto(const Topology& topology, const Placement& placement
   out.set_multicast_unasked(out.multicast() && placement.path == Path::kHosts && placement.flooded.empty());
   out.set_multicast_unasked_reason(placement.flooded);
   if (!placement.failure.ok()) *out.mutable_failure() = ToProto(placement.failure);
-  return out;
-}
-
-proto::Event ToProto(const Event& event, Nanos now) {
-  proto::Event out;
-  out.set_number(event.number);
-  out.set_ms_ago((now - event.at) / kMillisecond);
-  out.set_times(event.times);
-  out.set_about(event.about);
-  out.set_text(event.text);
   return out;
 }
 

@@ -1,4 +1,4 @@
-// How groups have ended, as operators are told.
+// What has happened, and how groups have ended, as operators are told.
 #include "incmanager/rpc/convert.h"
 
 namespace epic::manager {
@@ -22,6 +22,16 @@ proto::GroupState ToProto(const GroupEnd& end) {
   out.set_state("ended");
   out.set_world_size(end.world_size);
   out.set_mode(static_cast<proto::Mode>(end.mode));
+  return out;
+}
+
+proto::Event ToProto(const Event& event, Nanos now) {
+  proto::Event out;
+  out.set_number(event.number);
+  out.set_ms_ago((now - event.at) / kMillisecond);
+  out.set_times(event.times);
+  out.set_about(event.about);
+  out.set_text(event.text);
   return out;
 }
 

@@ -1,5 +1,6 @@
 // How the manager's changes come into its store: PROTOCOL-CONTROL.md, 15.
 #include <chrono>
+#include <memory>
 #include <utility>
 
 #include "incmanager/rpc/manager_core.h"
@@ -14,6 +15,30 @@ constexpr Nanos kKeepPeriod = kSecond;  // of what nobody waits for
 Moment ManagerCore::At() {
   const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
   return {.now = Now(), .unix_us = std::chrono::duration_cast<std::chrono::microseconds>(since_1970).count()};
+}
+
+void ManagerCore::EndTurn() {
+  Batch batch = state_.TakeBefore(At());
+  if (!committer_.keeps()) batch.clear();
+  if (batch.empty() && effects_.empty()) return;
+  const auto turn = std::make_shared<Held>(Held{batch.empty(), std::exchange(effects_, {})});
+  held_.push_back(turn);
+  if (turn->may) return Release();
+  committer_.Post(std::move(batch), [this, turn] {
+    const MutexLock lock(mutex_);
+    turn->may = true;
+    Release();
+  });
+}
+
+void ManagerCore::Release() {
+  while (!held_.empty() && held_.front()->may) {
+    const std::shared_ptr<Held> turn = std::move(held_.front());
+    held_.pop_front();
+    // What is asked of switches and ranks by a manager that ends is the next one's to ask.
+    if (stop_ && committer_.keeps()) continue;
+    for (const Effect& effect : turn->effects) effect();
+  }
 }
 
 bool ManagerCore::AwaitOthers(const Batch& batch, std::chrono::steady_clock::time_point deadline) {
@@ -64,7 +89,7 @@ void ManagerCore::KeepMore(Nanos now) {
   state_.OnStoreHealth(now, committer_.Health());
   if (now - kept_at_ < kKeepPeriod || !committer_.IsIdle()) return;
   kept_at_ = now;
-  committer_.Post(state_.TakeUnkept(At()));
+  committer_.Post(state_.TakeUnkept(At(), changing_));
 }
 
 }  // namespace epic::manager

@@ -33,6 +33,147 @@ RowChange Put(RowKind kind, std::string key, const google::protobuf::Message& va
   return {{kind, std::move(key)}, value.SerializeAsString()};
 }
 
+// The message of a row of this kind and key; null if there is none.
+std::unique_ptr<google::protobuf::Message> MessageOf(const RowKey& row) {
+  switch (row.kind) {
+    case RowKind::kMeta:
+      if (row.key == kCluster) return std::make_unique<proto::StoredCluster>();
+      if (row.key == kPolicy) return std::make_unique<proto::StoredPolicy>();
+      return nullptr;
+    case RowKind::kReserved:
+      return std::make_unique<proto::StoredReservation>();
+    case RowKind::kLives:
+      return std::make_unique<proto::StoredLives>();
+    case RowKind::kTenant:
+      return std::make_unique<proto::StoredTenant>();
+    case RowKind::kEvent:
+      return std::make_unique<proto::StoredEvent>();
+    case RowKind::kSwitch:
+      return std::make_unique<proto::StoredSwitch>();
+    case RowKind::kGroup:
+      return std::make_unique<proto::StoredGroup>();
+    case RowKind::kEnded:
+      return std::make_unique<proto::StoredEnd>();
+  }
+  return nullptr;
+}
+
+class Reader {
+ public:
+  explicit Reader(const Moment& at) : at_(at) {}
+
+  Status Read(const RowKey& row, const std::string& value) {
+    const auto message = MessageOf(row);
+    if (message == nullptr) return Wrong(row, "no version of the manager has written such a row");
+    if (!message->ParseFromString(value)) return Wrong(row, "it is no message");
+    switch (row.kind) {
+      case RowKind::kMeta:
+        return row.key == kCluster ? ReadCluster(row, static_cast<const proto::StoredCluster&>(*message))
+                                   : ReadPolicy(row, static_cast<const proto::StoredPolicy&>(*message));
+      case RowKind::kReserved:
+        return ReadReservation(row, static_cast<const proto::StoredReservation&>(*message));
+      case RowKind::kLives:
+        lives_[row.key] = static_cast<const proto::StoredLives&>(*message).lives();
+        return absl::OkStatus();
+      case RowKind::kTenant:
+        return ReadTenant(row, static_cast<const proto::StoredTenant&>(*message));
+      case RowKind::kEvent:
+        return ReadEvent(row, static_cast<const proto::StoredEvent&>(*message));
+      case RowKind::kSwitch:
+        kept_.switches.insert(row.key);
+        return absl::OkStatus();
+      case RowKind::kGroup:
+        return ReadGroup(row, static_cast<const proto::StoredGroup&>(*message));
+      case RowKind::kEnded:
+        return ReadEnd(row, static_cast<const proto::StoredEnd&>(*message));
+    }
+    return absl::OkStatus();
+  }
+
+  Kept Take() {
+    // One that was destroyed has none.
+    for (KeptReservation& reservation : kept_.groups.reserved) {
+      const auto lives = lives_.find(reservation.spec.name);
+      if (lives != lives_.end()) reservation.lives = lives->second;
+    }
+    std::ranges::stable_sort(kept_.ended, {}, &GroupEnd::at);
+    return std::move(kept_);
+  }
+
+ private:
+  // By a clock that has been set back it would be yet to come.
+  Nanos When(int64_t unix_us) const {
+    return at_.now - std::max<int64_t>(at_.unix_us - unix_us, 0) * kNanosPerMicro;
+  }
+  Status ReadGroup(const RowKey& row, const proto::StoredGroup& stored) {
+    if (GroupKey(stored.id()) != row) return Wrong(row, "its id is another");
+    kept_.running.push_back(stored);
+    return absl::OkStatus();
+  }
+  Status ReadEnd(const RowKey& row, const proto::StoredEnd& stored) {
+    kept_.ended.push_back({.name = row.key,
+                           .id = stored.id(),
+                           .generation = stored.generation(),
+                           .world_size = stored.world_size(),
+                           .joined = stored.joined(),
+                           .mode = static_cast<Mode>(stored.mode()),
+                           .at = When(stored.unix_us()),
+                           .how = stored.how()});
+    if (stored.has_failure()) {
+      const proto::Failure& failure = stored.failure();
+      kept_.ended.back().failure = {static_cast<ErrorCode>(failure.code()), failure.message(), failure.rank(),
+                                    failure.switch_name()};
+    }
+    return absl::OkStatus();
+  }
+  Status ReadCluster(const RowKey& row, const proto::StoredCluster& cluster) {
+    if (cluster.id().size() != kClusterBytes) return Wrong(row, "an id has 16 bytes");
+    if (cluster.epoch() >> kIdBits != 0) return Wrong(row, "an epoch is below 2^32");
+    kept_.cluster = cluster.id();
+    kept_.epoch = cluster.epoch();
+    return absl::OkStatus();
+  }
+  Status ReadPolicy(const RowKey& row, const proto::StoredPolicy& policy) {
+    const auto named = PolicyNamed(policy.policy());
+    if (!named) return Wrong(row, "there is no such policy");
+    kept_.groups.default_policy = *named;
+    return absl::OkStatus();
+  }
+  Status ReadReservation(const RowKey& row, const proto::StoredReservation& stored) {
+    GroupSpec spec = FromProto(stored.group());
+    if (!spec.wrong.empty()) return Wrong(row, spec.wrong);
+    if (spec.name != row.key) return Wrong(row, "it has another name");
+    kept_.groups.reserved.push_back({.spec = std::move(spec)});
+    return absl::OkStatus();
+  }
+  Status ReadTenant(const RowKey& row, const proto::StoredTenant& stored) {
+    const StatusOr<Tenant> tenant = FromProto(stored.tenant());
+    if (!tenant.ok()) return Wrong(row, std::string(tenant.status().message()));
+    if (tenant->name != row.key) return Wrong(row, "it has another name");
+    kept_.groups.tenants.push_back(*tenant);
+    return absl::OkStatus();
+  }
+  Status ReadEvent(const RowKey& row, const proto::StoredEvent& stored) {
+    uint64_t number = 0;
+    const char* const end = row.key.data() + row.key.size();
+    if (std::from_chars(row.key.data(), end, number).ptr != end || EventKey(number) != row)
+      return Wrong(row, "an event's key is its number");
+    kept_.events.push_back({.number = number,
+                            .at = When(stored.unix_us()),
+                            .times = stored.times(),
+                            .about = stored.about(),
+                            .text = stored.text(),
+                            .ending = stored.ending()});
+    return absl::OkStatus();
+  }
+
+  const Moment at_;
+  Kept kept_;
+  std::map<std::string, uint32_t> lives_;
+};
+
+}  // namespace
+
 proto::CreateGroupRequest RequestOf(const GroupSpec& spec) {
   proto::CreateGroupRequest out;
   out.set_name(spec.name);
@@ -66,110 +207,6 @@ proto::CreateGroupRequest RequestOf(const GroupSpec& spec) {
   out.set_phase(spec.phase);
   return out;
 }
-
-// The message of a row of this kind and key; null if there is none.
-std::unique_ptr<google::protobuf::Message> MessageOf(const RowKey& row) {
-  switch (row.kind) {
-    case RowKind::kMeta:
-      if (row.key == kCluster) return std::make_unique<proto::StoredCluster>();
-      if (row.key == kPolicy) return std::make_unique<proto::StoredPolicy>();
-      return nullptr;
-    case RowKind::kReserved:
-      return std::make_unique<proto::StoredReservation>();
-    case RowKind::kLives:
-      return std::make_unique<proto::StoredLives>();
-    case RowKind::kTenant:
-      return std::make_unique<proto::StoredTenant>();
-    case RowKind::kEvent:
-      return std::make_unique<proto::StoredEvent>();
-  }
-  return nullptr;
-}
-
-class Reader {
- public:
-  explicit Reader(const Moment& at) : at_(at) {}
-
-  Status Read(const RowKey& row, const std::string& value) {
-    const auto message = MessageOf(row);
-    if (message == nullptr) return Wrong(row, "no version of the manager has written such a row");
-    if (!message->ParseFromString(value)) return Wrong(row, "it is no message");
-    switch (row.kind) {
-      case RowKind::kMeta:
-        return row.key == kCluster ? ReadCluster(row, static_cast<const proto::StoredCluster&>(*message))
-                                   : ReadPolicy(row, static_cast<const proto::StoredPolicy&>(*message));
-      case RowKind::kReserved:
-        return ReadReservation(row, static_cast<const proto::StoredReservation&>(*message));
-      case RowKind::kLives:
-        lives_[row.key] = static_cast<const proto::StoredLives&>(*message).lives();
-        return absl::OkStatus();
-      case RowKind::kTenant:
-        return ReadTenant(row, static_cast<const proto::StoredTenant&>(*message));
-      case RowKind::kEvent:
-        return ReadEvent(row, static_cast<const proto::StoredEvent&>(*message));
-    }
-    return absl::OkStatus();
-  }
-
-  Kept Take() {
-    // One that was destroyed has none.
-    for (KeptReservation& reservation : kept_.groups.reserved) {
-      const auto lives = lives_.find(reservation.spec.name);
-      if (lives != lives_.end()) reservation.lives = lives->second;
-    }
-    return std::move(kept_);
-  }
-
- private:
-  Status ReadCluster(const RowKey& row, const proto::StoredCluster& cluster) {
-    if (cluster.id().size() != kClusterBytes) return Wrong(row, "an id has 16 bytes");
-    if (cluster.epoch() >> kIdBits != 0) return Wrong(row, "an epoch is below 2^32");
-    kept_.cluster = cluster.id();
-    kept_.epoch = cluster.epoch();
-    return absl::OkStatus();
-  }
-  Status ReadPolicy(const RowKey& row, const proto::StoredPolicy& policy) {
-    const auto named = PolicyNamed(policy.policy());
-    if (!named) return Wrong(row, "there is no such policy");
-    kept_.groups.default_policy = *named;
-    return absl::OkStatus();
-  }
-  Status ReadReservation(const RowKey& row, const proto::StoredReservation& stored) {
-    GroupSpec spec = FromProto(stored.group());
-    if (!spec.wrong.empty()) return Wrong(row, spec.wrong);
-    if (spec.name != row.key) return Wrong(row, "it has another name");
-    kept_.groups.reserved.push_back({.spec = std::move(spec)});
-    return absl::OkStatus();
-  }
-  Status ReadTenant(const RowKey& row, const proto::StoredTenant& stored) {
-    const StatusOr<Tenant> tenant = FromProto(stored.tenant());
-    if (!tenant.ok()) return Wrong(row, std::string(tenant.status().message()));
-    if (tenant->name != row.key) return Wrong(row, "it has another name");
-    kept_.groups.tenants.push_back(*tenant);
-    return absl::OkStatus();
-  }
-  Status ReadEvent(const RowKey& row, const proto::StoredEvent& stored) {
-    uint64_t number = 0;
-    const char* const end = row.key.data() + row.key.size();
-    if (std::from_chars(row.key.data(), end, number).ptr != end || EventKey(number) != row)
-      return Wrong(row, "an event's key is its number");
-    // By a clock that has been set back it would be yet to come.
-    const int64_t ago_us = std::max<int64_t>(at_.unix_us - stored.unix_us(), 0);
-    kept_.events.push_back({.number = number,
-                            .at = at_.now - ago_us * kNanosPerMicro,
-                            .times = stored.times(),
-                            .about = stored.about(),
-                            .text = stored.text(),
-                            .ending = stored.ending()});
-    return absl::OkStatus();
-  }
-
-  const Moment at_;
-  Kept kept_;
-  std::map<std::string, uint32_t> lives_;
-};
-
-}  // namespace
 
 StatusOr<Kept> ReadKept(const Contents& contents, const Moment& at) {
   Reader reader(at);
@@ -256,6 +293,27 @@ RowChange RowOf(const Event& event, const Moment& at) {
           *text, [](char c) { return static_cast<uint8_t>(c) >= 0x80; }, '?');
   }
   return Put(RowKind::kEvent, EventKey(event.number).key, out);
+}
+
+RowChange RowOfSwitch(const std::string& name) { return Put(RowKind::kSwitch, name, proto::StoredSwitch()); }
+
+RowKey GroupKey(uint64_t id) { return {RowKind::kGroup, fmt::format("{:020}", id)}; }
+
+RowChange RowOf(const proto::StoredGroup& group) {
+  return Put(RowKind::kGroup, GroupKey(group.id()).key, group);
+}
+
+RowChange RowOf(const GroupEnd& end, const Moment& at) {
+  proto::StoredEnd out;
+  out.set_id(end.id);
+  out.set_generation(end.generation);
+  out.set_world_size(end.world_size);
+  out.set_joined(end.joined);
+  out.set_mode(static_cast<proto::Mode>(end.mode));
+  out.set_unix_us(at.unix_us - (at.now - end.at) / kNanosPerMicro);
+  out.set_how(end.how);
+  if (!end.failure.ok()) *out.mutable_failure() = ToProto(end.failure);
+  return Put(RowKind::kEnded, end.name, out);
 }
 
 RowKey EventKey(uint64_t number) { return {RowKind::kEvent, fmt::format("{:020}", number)}; }

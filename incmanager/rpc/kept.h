@@ -3,15 +3,18 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
 #include "base/types.h"
+#include "incmanager/groups/ended_groups.h"
 #include "incmanager/groups/event_log.h"
 #include "incmanager/groups/kept_groups.h"
 #include "incmanager/store/store.h"
 #include "proto/manager.pb.h"
+#include "proto/store.pb.h"
 
 namespace epic::manager {
 
@@ -23,10 +26,13 @@ struct Moment {
 
 // What a former manager has left.
 struct Kept {
-  std::string cluster;        // 16 bytes; empty: there was none
-  uint64_t epoch = 0;         // its
-  KeptGroups groups;          // but for first_id
-  std::vector<Event> events;  // by number
+  std::string cluster;                      // 16 bytes; empty: there was none
+  uint64_t epoch = 0;                       // its
+  KeptGroups groups;                        // but for first_id
+  std::vector<Event> events;                // by number
+  std::set<std::string> switches;           // that had registered
+  std::vector<proto::StoredGroup> running;  // by id
+  std::vector<GroupEnd> ended;              // by the time
 };
 
 // DATA_LOSS, with the row, if a value is not what its kind says.
@@ -49,6 +55,12 @@ RowChange RowOfLives(const std::string& group, uint32_t lives);
 RowChange RowOf(const Tenant& tenant);
 RowChange RowOf(const Event& event, const Moment& at);
 RowKey EventKey(uint64_t number);
+RowChange RowOfSwitch(const std::string& name);
+RowChange RowOf(const proto::StoredGroup& group);
+RowKey GroupKey(uint64_t id);
+RowChange RowOf(const GroupEnd& end, const Moment& at);
+// As operators ask for such a group.
+proto::CreateGroupRequest RequestOf(const GroupSpec& spec);
 
 // A row for people, as one line of JSON: {"kind":"tenant","key":"red","value":{...}}. DATA_LOSS as above.
 StatusOr<std::string> JsonOf(const RowKey& row, const std::string& value);

@@ -55,8 +55,12 @@ void ManagerCore::Stop() {
 ManagerCore::~ManagerCore() {
   Stop();
   ticker_.join();
-  for (Batch rest = state_.TakeUnkept(At()); !rest.empty(); rest = state_.TakeUnkept(At()))
-    committer_.Post(std::move(rest));
+  {
+    const MutexLock lock(mutex_);  // answers of switches still come
+    committer_.Post(state_.TakeBefore(At()));
+    for (Batch rest = state_.TakeUnkept(At()); !rest.empty(); rest = state_.TakeUnkept(At()))
+      committer_.Post(std::move(rest));
+  }
   links_.clear();
 }
 
@@ -68,6 +72,7 @@ void ManagerCore::TickLoop() {
     state_.Tick(now);
     SendSignsOfLife(now);
     KeepMore(now);
+    EndTurn();
     changed_.wait_for(mutex_, kTick, [this] {
       mutex_.AssertHeld();
       return stop_;
@@ -101,12 +106,12 @@ ManagerCore::HostStream* ManagerCore::NewHost() {
 }
 
 void ManagerCore::Sessions::OnMessage(SessionId id, const proto::ClientMessage& message) {
-  const MutexLock lock(core->mutex_);
+  const Turn turn(core, core->mutex_);
   core->state_.OnMessage(Now(), id, message);
 }
 
 void ManagerCore::Sessions::OnClosed(SessionId id) {
-  const MutexLock lock(core->mutex_);
+  const Turn turn(core, core->mutex_);
   // When the manager itself ends, no rank is lost.
   if (core->stop_) return;
   core->state_.OnClosed(Now(), id);
@@ -119,13 +124,13 @@ void ManagerCore::Sessions::OnGone(SessionId id) {
 }
 
 void ManagerCore::Hosts::OnMessage(HostId id, const proto::FromHost& message) {
-  const MutexLock lock(core->mutex_);
+  const Turn turn(core, core->mutex_);
   core->state_.OnHostMessage(Now(), id, message);
   core->changed_.notify_all();
 }
 
 void ManagerCore::Hosts::OnClosed(HostId id) {
-  const MutexLock lock(core->mutex_);
+  const Turn turn(core, core->mutex_);
   if (core->stop_) return;
   core->state_.OnHostClosed(Now(), id);
   core->changed_.notify_all();
@@ -137,18 +142,33 @@ void ManagerCore::Hosts::OnGone(HostId id) {
 }
 
 void ManagerCore::Send(SessionId session, const proto::ServerMessage& message, bool last) {
-  const auto found = sessions_.streams.find(session);
-  if (found != sessions_.streams.end()) found->second->Send(message, last);
+  const auto send = [this, session, message, last] {
+    mutex_.AssertHeld();
+    const auto found = sessions_.streams.find(session);
+    if (found != sessions_.streams.end()) found->second->Send(message, last);
+  };
+  // What promises nothing waits for nothing.
+  if (message.has_probe() || message.has_calls()) return send();
+  effects_.emplace_back(send);
 }
 
 void ManagerCore::SendToHost(HostId host, const proto::ToHost& message) {
-  const auto found = hosts_.streams.find(host);
-  if (found != hosts_.streams.end()) found->second->Send(message, false);
+  const auto send = [this, host, message] {
+    mutex_.AssertHeld();
+    const auto found = hosts_.streams.find(host);
+    if (found != hosts_.streams.end()) found->second->Send(message, false);
+  };
+  const proto::ServerMessage& told = message.told().message();
+  if (told.has_probe() || told.has_calls()) return send();
+  effects_.emplace_back(send);
 }
 
 void ManagerCore::EndHost(HostId host, const Status& status) {
-  const auto found = hosts_.streams.find(host);
-  if (found != hosts_.streams.end()) found->second->End(ToGrpc(status));
+  effects_.emplace_back([this, host, status] {
+    mutex_.AssertHeld();
+    const auto found = hosts_.streams.find(host);
+    if (found != hosts_.streams.end()) found->second->End(ToGrpc(status));
+  });
 }
 
 void ManagerCore::SetAgent(NodeId node, const std::string& address) { LinkTo(node).SetAddress(address); }
@@ -160,35 +180,47 @@ AgentLink& ManagerCore::LinkTo(NodeId node) {
 }
 
 void ManagerCore::SetForwarding(NodeId node, const proto::ForwardingTable& table) {
-  LinkTo(node).SetForwarding(table, [this, node](const Status& status) {
-    const MutexLock lock(mutex_);
-    if (stop_) return;  // nothing more is asked of a link that goes
-    state_.OnForwardingSet(Now(), node, status);
+  effects_.emplace_back([this, node, table] {
+    mutex_.AssertHeld();
+    LinkTo(node).SetForwarding(table, [this, node](const Status& status) {
+      const Turn turn(this, mutex_);
+      if (stop_) return;  // nothing more is asked of a link that goes
+      state_.OnForwardingSet(Now(), node, status);
+    });
   });
 }
 
 void ManagerCore::Install(NodeId node, const proto::GroupConfig& group) {
-  LinkTo(node).Install(group, [this, node, id = group.group_id()](const InstallAnswer& answer) {
-    const MutexLock lock(mutex_);
-    if (stop_) return;  // nothing more is asked of a link that goes
-    state_.OnInstalled(Now(), node, id, answer);
+  effects_.emplace_back([this, node, group] {
+    mutex_.AssertHeld();
+    LinkTo(node).Install(group, [this, node, id = group.group_id()](const InstallAnswer& answer) {
+      const Turn turn(this, mutex_);
+      if (stop_) return;  // nothing more is asked of a link that goes
+      state_.OnInstalled(Now(), node, id, answer);
+    });
   });
 }
 
 void ManagerCore::Fail(NodeId node, uint64_t group_id, uint32_t generation) {
-  LinkTo(node).Fail(group_id, generation, [name = NameOf(node)](const Status& status) {
-    // The context is removed soon in any case; a switch that does not answer drops leftovers when its agent
-    // registers.
-    if (!status.ok()) spdlog::warn("switch {}: group not stopped: {}", name, WordsOf(status));
+  effects_.emplace_back([this, node, group_id, generation] {
+    mutex_.AssertHeld();
+    LinkTo(node).Fail(group_id, generation, [name = NameOf(node)](const Status& status) {
+      // The context is removed soon in any case; a switch that does not answer drops leftovers when its agent
+      // registers.
+      if (!status.ok()) spdlog::warn("switch {}: group not stopped: {}", name, WordsOf(status));
+    });
   });
 }
 
 void ManagerCore::Remove(NodeId node, uint64_t group_id, uint32_t generation) {
-  LinkTo(node).Remove(group_id, generation, [this, node, group_id](const Status& status) {
-    const MutexLock lock(mutex_);
-    if (stop_) return;  // nothing more is asked of a link that goes
-    state_.OnRemoved(Now(), node, group_id, status);
-    changed_.notify_all();
+  effects_.emplace_back([this, node, group_id, generation] {
+    mutex_.AssertHeld();
+    LinkTo(node).Remove(group_id, generation, [this, node, group_id](const Status& status) {
+      const Turn turn(this, mutex_);
+      if (stop_) return;  // nothing more is asked of a link that goes
+      state_.OnRemoved(Now(), node, group_id, status);
+      changed_.notify_all();
+    });
   });
 }
 

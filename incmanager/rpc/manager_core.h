@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -40,7 +42,7 @@ class ManagerCore : public ManagerWorld {
   // gives. It may not wait for anything.
   template <typename Call>
   auto Ask(const Call& call) {
-    const MutexLock lock(mutex_);
+    const Turn turn(this, mutex_);
     return call(state_, Now());
   }
 
@@ -50,7 +52,7 @@ class ManagerCore : public ManagerWorld {
   template <typename Request, typename Do>
   auto Change(const Request& request, const Do& change)
       -> decltype(change(std::declval<ManagerState&>(), Nanos{})) {
-    const MutexLock lock(mutex_);
+    const Turn turn(this, mutex_);
     const auto deadline = std::chrono::steady_clock::now() + Committer::kPatience;
     StatusOr<Batch> batch;
     // Of one row there is one change at a time.
@@ -88,7 +90,8 @@ class ManagerCore : public ManagerWorld {
   // answer. Other errors as GroupLife's.
   Status DestroyGroup(const std::string& name, bool force);
 
-  // ManagerWorld; called by state_ with the lock held.
+  // ManagerWorld; called by state_ with the lock held. But for probes and the like they are done at the end of the
+  // turn, behind what must be kept before.
   void Send(SessionId session, const proto::ServerMessage& message, bool last) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendToHost(HostId host, const proto::ToHost& message) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -109,6 +112,28 @@ class ManagerCore : public ManagerWorld {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
  private:
+  // The lock, and at its end what state_ has asked for meanwhile.
+  class ABSL_SCOPED_LOCKABLE Turn {
+   public:
+    Turn(ManagerCore* core, Mutex& mutex) ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex) : core_(core), lock_(mutex) {}
+    ~Turn() ABSL_UNLOCK_FUNCTION() { core_->EndTurn(); }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    ManagerCore* const core_;
+    MutexLock lock_;
+  };
+  using Effect = std::function<void()>;
+  // What was asked for in one turn.
+  struct Held {
+    bool may = false;  // what had to be kept before is, or cannot be
+    std::vector<Effect> effects;
+  };
+  void EndTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // In their order, those before which nothing waits.
+  void Release() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   static Nanos Now();
   const std::string& NameOf(NodeId node) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What streams tell; each takes the lock.
@@ -172,6 +197,8 @@ class ManagerCore : public ManagerWorld {
 
   SharedDumps dumps_;
   SharedCalls calls_;
+  std::vector<Effect> effects_ ABSL_GUARDED_BY(mutex_);  // of this turn
+  std::deque<std::shared_ptr<Held>> held_ ABSL_GUARDED_BY(mutex_);
   std::set<RowKey> changing_ ABSL_GUARDED_BY(mutex_);  // rows
   Nanos kept_at_ ABSL_GUARDED_BY(mutex_) = 0;          // what nobody waits for was kept last
   Committer committer_;

@@ -64,7 +64,8 @@ void ManagerState::FollowGraph(Nanos now) {
   for (const GraphEvent& event : graph_.TakeEvents())
     event.warning ? Warn("network: " + event.text) : Note("network: " + event.text);
   if (!started_) started_ = now;
-  const bool gathers = graph_.discovers() && now - *started_ < kGather;
+  // Not before groups of a former manager have their ways, either: they would be moved.
+  const bool gathers = graph_.discovers() && (now - *started_ < kGather || !unfound_.empty());
   const bool changed =
       computed_version_ != graph_.version() || (detours_ && computed_endings_ != groups_.endings());
   const bool regrouped = computed_multicasts_ != groups_.multicast_changes() && !update_.wanted().empty();
@@ -82,6 +83,7 @@ void ManagerState::FollowGraph(Nanos now) {
     groups_.OnNetwork(tables);
     known_nodes_ = topology_.nodes.size();
   }
+  ResumeFound(now);
   SendTables(now);
 }
 
@@ -134,6 +136,10 @@ void ManagerState::OnForwardingSet(Nanos now, NodeId node, const Status& status)
 }
 
 void ManagerState::OnJoin(Nanos now, SessionId id, const JoinRequest& join) {
+  if (IsSettling(now)) {
+    held_[id] = join;
+    return;
+  }
   if (!graph_.discovers() || IsReached(join.ip)) {
     if (const auto host = topology_.FindHostByAddress(join.ip)) {
       graph_.NameHost(*host, join.host_name);
@@ -178,6 +184,9 @@ void ManagerState::LookForHosts(Nanos now) {
     std::set<Ipv4> addresses;
     for (const NodeId host : sought) addresses.insert(topology_.nodes[host].address);
     for (const auto& [id, join] : waiting_) addresses.insert(join.ip);
+    for (const proto::StoredGroup& group : unfound_) {
+      for (const proto::StoredMember& member : group.members()) addresses.insert(Ipv4{member.join().ip()});
+    }
     search_.Want(now, addresses);
   };
   want();

@@ -44,7 +44,7 @@ void ManagerState::OnHostMessage(Nanos now, HostId host, const proto::FromHost& 
       }
       if (session) return OnMessage(now, *session, said.message());
       // What it said while its end was on its way to it.
-      if (!said.message().has_join()) return;
+      if (!said.message().has_join() && !said.message().has_rejoin()) return;
       const SessionId begun = NewSession();
       hosts_.AddSession(host, said.session(), begun);
       return OnMessage(now, begun, said.message());

@@ -6,12 +6,15 @@
 #include "incmanager/rpc/convert.h"
 #include "incmanager/rpc/convert_policy.h"
 #include "incmanager/rpc/manager_state.h"
+#include "incmanager/rpc/stored.h"
 #include "incmanager/text.h"
 
 namespace epic::manager {
 namespace {
 
 // Of one batch, which stays below Store::kMostBytes.
+constexpr Nanos kSettlesIn = 10 * kSecond;
+constexpr Nanos kEndsKeptFor = 600 * kSecond;
 constexpr size_t kMostEvents = 500, kMostBegun = 1'000;
 
 }  // namespace
@@ -20,10 +23,81 @@ void ManagerState::Resume(const Moment& at, const Kept& kept, const std::string&
   now_ = at.now;
   events_.Resume(kept.events);
   groups_.Resume(kept.groups);
+  groups_.StartKeeping();
   Note(fmt::format("manager: started with the store {}: cluster {}, epoch {}, {}, {}", place,
                    ClusterName(kept.cluster), kept.epoch,
                    Counted(kept.groups.reserved.size(), "reserved group"),
                    Counted(kept.groups.tenants.size(), "tenant")));
+  ResumeGroups(at.now, kept);
+}
+
+void ManagerState::ResumeGroups(Nanos now, const Kept& kept) {
+  for (const GroupEnd& end : kept.ended) {
+    groups_.ResumeEnd(end);
+    ends_kept_.emplace_back(end.at, end.name);
+  }
+  switches_kept_ = kept.switches;
+  // Of a file's those that it still has.
+  for (const std::string& name : kept.switches) {
+    if (graph_.discovers() || topology_.FindSwitch(name)) awaited_.insert(name);
+  }
+  settled_at_ = now + kSettlesIn;
+  if (graph_.discovers()) unfound_ = kept.running;
+  for (const proto::StoredGroup& stored : kept.running) {
+    if (graph_.discovers()) break;
+    StatusOr<Group> group = FromStored(topology_, stored);
+    group.ok() ? groups_.ResumeGroup(now, *std::move(group)) : EndResumed(now, stored, group.status());
+  }
+  if (kept.running.empty()) return;
+  Note(fmt::format("manager: {} from before; ranks have {} s to come back",
+                   Counted(kept.running.size(), "group"), GroupLife::kBackWithin / kSecond));
+  if (!graph_.discovers()) ComputeTables(now);
+}
+
+void ManagerState::EndResumed(Nanos now, const proto::StoredGroup& stored, const Status& why) {
+  const Group gone{.spec = FromProto(stored.spec()), .id = stored.id(), .generation = stored.generation()};
+  groups_.EndResumed(now, gone, std::string(why.message()));
+}
+
+void ManagerState::OnSettled(Nanos now, NodeId node, const proto::EngineInfo& engine) {
+  const std::set<uint64_t> contexts(engine.group_ids().begin(), engine.group_ids().end());
+  groups_.OnContexts(now, node, contexts);
+  if (!unfound_.empty()) had_[node] = contexts;
+  const std::string& name = topology_.nodes[node].name;
+  if (switches_kept_.insert(name).second) switches_unkept_.insert(name);
+  awaited_.erase(name);
+}
+
+void ManagerState::Settle(Nanos now) {
+  awaited_.clear();
+  for (const auto& [id, join] : std::exchange(held_, {})) OnJoin(now, id, join);
+}
+
+void ManagerState::OnRejoin(Nanos now, SessionId id, const proto::Rejoin& rejoin) {
+  if (groups_.HasSession(id) || waiting_.contains(id) || held_.contains(id))
+    return Send(id, Failure{ErrorCode::kInvalidArgument, "a session joins one group only", -1, ""});
+  groups_.OnRejoin(now, id,
+                   {.group = Shortened(rejoin.group()),
+                    .group_id = rejoin.group_id(),
+                    .generation = rejoin.generation(),
+                    .rank = rejoin.rank(),
+                    .secret = rejoin.secret()});
+}
+
+Batch ManagerState::TakeBefore(const Moment& at) {
+  Batch batch;
+  const GroupLife::Changed changed = groups_.TakeChanged();
+  for (const uint64_t id : changed.ids) {
+    const Group* const group = groups_.FindKept(id);
+    batch.push_back(group == nullptr ? RowChange{GroupKey(id), {}} : RowOf(ToStored(topology_, *group)));
+  }
+  for (const std::string& name : changed.ended) {
+    const GroupEnd* const end = groups_.EndOf(name);
+    if (end == nullptr) continue;  // 10,000 others have ended since
+    batch.push_back(RowOf(*end, at));
+    ends_kept_.emplace_back(end->at, name);
+  }
+  return batch;
 }
 
 StatusOr<Batch> ManagerState::Keep(const proto::CreateGroupRequest& request) const {
@@ -73,7 +147,10 @@ RowChange ManagerState::TruthOf(const RowKey& row) const {
       const Tenant* const tenant = groups_.tenants().Find(row.key);
       return tenant == nullptr ? RowChange{row, {}} : RowOf(*tenant);
     }
-    case RowKind::kEvent:  // written by TakeUnkept alone
+    case RowKind::kEvent:  // written by TakeUnkept and TakeBefore alone
+    case RowKind::kSwitch:
+    case RowKind::kGroup:
+    case RowKind::kEnded:
       break;
   }
   return {row, {}};
@@ -85,10 +162,23 @@ Batch ManagerState::TruthOf(const Batch& of) const {
   return truth;
 }
 
-Batch ManagerState::TakeUnkept(const Moment& at) {
+Batch ManagerState::TakeUnkept(const Moment& at, const std::set<RowKey>& changing) {
   Batch batch;
-  for (const std::string& name : groups_.TakeBegun(kMostBegun))
+  std::set<std::string> later;
+  for (const RowKey& row : changing) {
+    if (row.kind == RowKind::kLives) later.insert(row.key);
+  }
+  for (const std::string& name : groups_.TakeBegun(kMostBegun, later))
     batch.push_back(TruthOf({RowKind::kLives, name}));
+  for (const std::string& name : std::exchange(switches_unkept_, {})) batch.push_back(RowOfSwitch(name));
+  size_t old = 0;
+  for (; old < ends_kept_.size() && at.now - ends_kept_[old].first > kEndsKeptFor; ++old) {
+    const GroupEnd* const end = groups_.EndOf(ends_kept_[old].second);
+    // There may be a later one of this name.
+    if (end == nullptr || at.now - end->at > kEndsKeptFor)
+      batch.push_back({{RowKind::kEnded, ends_kept_[old].second}, {}});
+  }
+  ends_kept_.erase(ends_kept_.begin(), ends_kept_.begin() + static_cast<std::ptrdiff_t>(old));
   const EventLog::Changes changes = events_.TakeChanges(kMostEvents);
   for (const uint64_t number : changes.dropped) batch.push_back({EventKey(number), {}});
   for (const Event& event : changes.events) batch.push_back(RowOf(event, at));
@@ -103,6 +193,16 @@ void ManagerState::OnStoreHealth(Nanos now, const Status& health) {
   if (trouble.empty()) return Note("manager: its store can be written again");
   Warn(fmt::format("manager: its store cannot be written, so that nothing new is promised; groups run on: {}",
                    trouble));
+}
+
+proto::EventsReply ManagerState::Events(Nanos now, const proto::EventsRequest& request) const {
+  proto::EventsReply reply;
+  bool more = false;
+  const EventQuery query{.after = request.after(), .about = request.about(), .last = request.last()};
+  for (const Event& event : events_.Find(query, &more)) *reply.add_events() = ToProto(event, now);
+  reply.set_more(more);
+  reply.set_newest(events_.newest());
+  return reply;
 }
 
 }  // namespace epic::manager

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -78,6 +79,22 @@ class Manager {
     proto::PolicyRequest request;
     request.set_policy(name);
     return Change(request, [this](const auto& asked) { return state->DefaultPolicy(0, asked); });
+  }
+  // Two ranks join it, by the hosts, so that it runs.
+  void Begin(const std::string& name) {
+    for (const uint32_t rank : {0, 1}) {
+      proto::ClientMessage message;
+      proto::Join& join = *message.mutable_join();
+      const Node& host = topology_.nodes[topology_.switches.size() + rank];
+      join.set_group(name);
+      join.set_rank(rank);
+      join.set_world_size(2);
+      join.set_ip(Raw(host.address));
+      join.set_qpn(0x11);
+      join.set_max_path_mtu(1024);
+      join.set_host_name(host.name);
+      state->OnMessage(0, state->NewSession(), message);
+    }
   }
   void KeepEvents() {
     for (Batch batch = state->TakeUnkept({}); !batch.empty(); batch = state->TakeUnkept({}))
@@ -168,6 +185,38 @@ TEST(ManagerKept, EachPrefixOfTheCommitsIsAManager) {
       ASSERT_EQ(Manager(&prefix).Shown(), shown) << commits;
     }
   }
+}
+
+// What nobody waits for is kept just when the end of the group has been, and before it is done.
+TEST(ManagerKept, OfAGroupThatIsBeingDestroyedNoRowIsLeft) {
+  MemoryStore store;
+  Manager manager(&store);
+  EXPECT_TRUE(manager.Create("g"));
+  manager.Begin("g");
+  ASSERT_EQ(manager.state->groups().LivesOf("g"), 1u);
+  proto::DestroyGroupRequest request;
+  request.set_name("g");
+  request.set_force(true);
+  const StatusOr<Batch> batch = manager.state->Keep(request);
+  ASSERT_TRUE(batch.ok()) << batch.status();
+  std::set<RowKey> changing;
+  for (const RowChange& change : *batch) changing.insert(change.row);
+  ASSERT_TRUE(store.Apply(*batch).ok());
+  ASSERT_TRUE(store.Apply(manager.state->TakeUnkept({}, changing)).ok());
+  EXPECT_TRUE(manager.state->DestroyGroup(0, "g", true).ok());
+  manager.KeepEvents();
+  const Contents rows = *store.Load();
+  EXPECT_FALSE(rows.contains({RowKind::kReserved, "g"}));
+  EXPECT_FALSE(rows.contains({RowKind::kLives, "g"}));
+}
+
+TEST(ManagerKept, HowOftenAGroupHasBegunIsKeptWhenAnotherIsBeingChanged) {
+  MemoryStore store;
+  Manager manager(&store);
+  EXPECT_TRUE(manager.Create("g"));
+  manager.Begin("g");
+  ASSERT_TRUE(store.Apply(manager.state->TakeUnkept({}, {{RowKind::kLives, "h"}})).ok());
+  EXPECT_TRUE(store.Load()->contains({RowKind::kLives, "g"}));
 }
 
 TEST(ManagerKept, EventsAreThereAgainWithTheirNumbers) {

@@ -22,6 +22,10 @@ constexpr size_t kMaxReasonBytes = 256;
 // A tick later than this means that the manager itself stood still; what waited is heard within kHearsIn.
 constexpr Nanos kStoodStill = 500 * kMillisecond;
 constexpr Nanos kHearsIn = 500 * kMillisecond;
+// So long it must have stood still before ranks, which ask for a sign of life, break their streams; they are heard to have
+// within the other.
+constexpr Nanos kStreamsBreak = 4 * kSecond;
+constexpr Nanos kHeardToBreakIn = 2 * kSecond;
 // One that is late with every tick must judge, too.
 constexpr Nanos kJudgesIn = 30 * kSecond;
 
@@ -51,6 +55,7 @@ void ManagerState::Tick(Nanos now) {
     for (const HealthWatch::Ask& ask : watch_.Due(now, groups_.Watched())) Probe(ask);
   }
   const bool late = now - ticked_at_ > kStoodStill;
+  if (StandsStill(now)) returns_until_ = now + kHeardToBreakIn;
   ticked_at_ = now;
   if (late && !judges_from_) judges_from_ = now + kHearsIn;
   if (!judges_from_ || (now >= *judges_from_ && !late) || now >= *judges_from_ + kJudgesIn) {
@@ -61,6 +66,7 @@ void ManagerState::Tick(Nanos now) {
   groups_.Tick(now);
   LookForHosts(now);
   FollowGraph(now);
+  if (!held_.empty() && !IsSettling(now)) Settle(now);
 }
 
 void ManagerState::Judge(Nanos now) {
@@ -156,11 +162,13 @@ StatusOr<proto::RegisterReply> ManagerState::Register(Nanos now, const proto::Re
   Apply(now, node, *change);
   graph_.SetPasses(node, true);
   graph_.OnReport(now, node, report);
+  OnSettled(now, node, request.engine());
   FollowGraph(now);
   proto::RegisterReply reply;
   reply.set_epoch(EpochOf(node));
   reply.set_heartbeat_ms(kHeartbeatMs);
   for (const uint64_t id : groups_.GroupsOn(node)) reply.add_keep_group_ids(id);
+  for (const proto::StoredGroup& group : unfound_) reply.add_keep_group_ids(group.id());
   return reply;
 }
 
@@ -196,17 +204,20 @@ StatusOr<proto::HeartbeatReply> ManagerState::Heartbeat(Nanos now, const proto::
 
 void ManagerState::OnMessage(Nanos now, SessionId id, const proto::ClientMessage& message) {
   now_ = now;
+  if (HoldsBack(id, message)) return;
   switch (message.kind_case()) {
     case proto::ClientMessage::kJoin:
-      if (groups_.HasSession(id) || waiting_.contains(id)) {
+      if (groups_.HasSession(id) || waiting_.contains(id) || held_.contains(id)) {
         return Send(id, Failure{ErrorCode::kInvalidArgument, "a session joins one group only", -1, ""});
       }
       return OnJoin(now, id, FromProto(message.join()));
+    case proto::ClientMessage::kRejoin:
+      return OnRejoin(now, id, message.rejoin());
     case proto::ClientMessage::kLeave:
-      if (waiting_.erase(id) != 0) return Send(id, LeftNote{});
+      if (waiting_.erase(id) + held_.erase(id) != 0) return Send(id, LeftNote{});
       return groups_.OnLeave(now, id, RefusedOf(message.leave()));
     case proto::ClientMessage::kAbort: {
-      if (waiting_.erase(id) != 0) return;
+      if (waiting_.erase(id) + held_.erase(id) != 0) return;
       const std::string reason = Printable(message.abort().reason(), kMaxReasonBytes);
       if (message.abort().mismatch()) return groups_.OnMismatch(now, id, reason);
       return message.abort().not_finite() ? groups_.OnNotFinite(now, id, reason)
@@ -229,7 +240,7 @@ void ManagerState::OnMessage(Nanos now, SessionId id, const proto::ClientMessage
     case proto::ClientMessage::KIND_NOT_SET:
       return Send(
           id, Failure{ErrorCode::kInvalidArgument,
-                      "a message is join, leave, abort, probed, window, datagrams, peer or calls", -1, ""});
+                      "a message is join, rejoin, leave, abort, probed, window, datagrams, peer or calls", -1, ""});
   }
 }
 
@@ -238,10 +249,17 @@ void ManagerState::OnClosed(Nanos now, SessionId id) {
   CloseSession(now, id, "its session broke");
 }
 
+bool ManagerState::StandsStill(Nanos now) const {
+  return ticked_at_ != 0 && now - ticked_at_ > kStreamsBreak;
+}
+
 void ManagerState::CloseSession(Nanos now, SessionId id, const std::string& why) {
   waiting_.erase(id);
+  held_.erase(id);
+  returning_.erase(id);
   peers_.erase(id);
-  groups_.OnSessionClosed(now, id, why);
+  // It may be the rank that could not reach the manager.
+  if ((now > returns_until_ && !StandsStill(now)) || !groups_.OnSessionAway(now, id)) groups_.OnSessionClosed(now, id, why);
   world_->OnCalls(id, nullptr);
 }
 
@@ -281,16 +299,6 @@ StatusOr<proto::ExplainReply> ManagerState::Explain(const proto::ExplainRequest&
   const StatusOr<Placement> placement = groups_.Explain(FromProto(request.group()));
   if (!placement.ok()) return placement.status();
   return ToProto(topology_, *placement);
-}
-
-proto::EventsReply ManagerState::Events(Nanos now, const proto::EventsRequest& request) const {
-  proto::EventsReply reply;
-  bool more = false;
-  const EventQuery query{.after = request.after(), .about = request.about(), .last = request.last()};
-  for (const Event& event : events_.Find(query, &more)) *reply.add_events() = ToProto(event, now);
-  reply.set_more(more);
-  reply.set_newest(events_.newest());
-  return reply;
 }
 
 StatusOr<proto::PolicyReply> ManagerState::DefaultPolicy(Nanos now, const proto::PolicyRequest& request) {

@@ -75,8 +75,12 @@ class ManagerState : private GroupWorld {
   // The same rows as they are to be now.
   Batch TruthOf(const Batch& of) const;
   // What has changed since the last call and is kept without that anybody waits for it: events, and how often
-  // reserved groups have begun. As much as one batch takes; the rest comes with the next call.
-  Batch TakeUnkept(const Moment& at);
+  // reserved groups have begun. As much as one batch takes; the rest comes with the next call. changing: rows that
+  // are being changed for an operator; they are left out, as what is true of them is not known.
+  Batch TakeUnkept(const Moment& at, const std::set<RowKey>& changing = {});
+  // What must be on the disk before what has been asked of ManagerWorld since the last call is carried out: which groups
+  // run, and how others have ended. Nothing mostly.
+  Batch TakeBefore(const Moment& at);
   // How it stands with the store.
   void OnStoreHealth(Nanos now, const Status& health);
 
@@ -151,6 +155,21 @@ class ManagerState : private GroupWorld {
                     const Group& group) const;
   void OnJoin(Nanos now, SessionId id, const JoinRequest& join);
   Failure RefusesToLook(const JoinRequest& join) const;
+  void OnRejoin(Nanos now, SessionId id, const proto::Rejoin& rejoin);
+  // Groups of a former manager, as far as they can go on.
+  void ResumeGroups(Nanos now, const Kept& kept);
+  void EndResumed(Nanos now, const proto::StoredGroup& stored, const Status& why);
+  // Those of a network that is discovered, as soon as what they name is found: manager_found.cc.
+  void ResumeFound(Nanos now);
+  // Of a rank that comes back to such a group: it is heard when that is known again.
+  bool HoldsBack(SessionId id, const proto::ClientMessage& message);
+  // A switch has registered, with these contexts.
+  void OnSettled(Nanos now, NodeId node, const proto::EngineInfo& engine);
+  // Joins wait: not all switches that a former manager knew have registered yet.
+  bool IsSettling(Nanos now) const {
+    return (!awaited_.empty() || !unfound_.empty()) && now < settled_at_;
+  }
+  void Settle(Nanos now);
   bool IsReached(Ipv4 address) const;
   bool WaitsNoLonger(Nanos now, Ipv4 address) const;
   void LookForHosts(Nanos now);
@@ -159,6 +178,8 @@ class ManagerState : private GroupWorld {
   void Probe(const HealthWatch::Ask& ask);
   void Judge(Nanos now);
   void JudgeHosts(Nanos now);
+  // It has not been called for so long that ranks may have broken their streams for that.
+  bool StandsStill(Nanos now) const;
   void CloseSession(Nanos now, SessionId id, const std::string& why);
   void RemoveHost(Nanos now, HostId host, const std::string& why);
   // To a rank, by its own stream or its host's.
@@ -210,10 +231,19 @@ class ManagerState : private GroupWorld {
   };
   std::map<std::pair<NodeId, uint32_t>, RefusedSince> refused_since_;
   Refusals refusals_;                         // of agents and hosts' daemons
+  std::set<std::string> awaited_;             // switches that a former manager knew and that have not registered
+  Nanos settled_at_ = 0;                      // at the latest
+  std::map<SessionId, JoinRequest> held_;     // joins until then
+  std::vector<proto::StoredGroup> unfound_;   // of a former manager: what they name is not all found yet
+  std::map<NodeId, std::set<uint64_t>> had_;  // contexts of switches that have registered until then
+  std::map<SessionId, std::vector<proto::ClientMessage>> returning_;  // what HoldsBack has heard
+  std::set<std::string> switches_kept_, switches_unkept_;  // that have registered
+  std::vector<std::pair<Nanos, std::string>> ends_kept_;    // when each ended; the store forgets it ten minutes later
   std::string store_trouble_;                 // why it cannot be written; empty if it can
   RefusalRate refusal_rate_;                  // of joins
   std::map<SessionId, std::string> peers_;    // of ranks with streams of their own
   Nanos ticked_at_ = 0;
+  Nanos returns_until_ = 0;           // it stood still: sessions that break by then may come back
   Nanos now_ = 0;                     // the newest time that has come in: that of what happens
   std::optional<Nanos> judges_from_;  // it stood still: nobody is judged before
 };

@@ -6,7 +6,7 @@ namespace epic::manager {
 
 Status MemoryStore::Apply(const Batch& batch) {
   if (SizeOf(batch) > kMostBytes)
-    return MakeStatus(StatusCode::kInvalidArgument, "a batch of the store has more than 1 MiB");
+    return MakeStatus(StatusCode::kInvalidArgument, "a batch of the store is too large");
   if (!failure_.ok()) return failure_;
   batches_.push_back(batch);
   return absl::OkStatus();

@@ -14,6 +14,12 @@ std::string_view Name(RowKind kind) {
       return "tenant";
     case RowKind::kEvent:
       return "event";
+    case RowKind::kSwitch:
+      return "switch";
+    case RowKind::kGroup:
+      return "group";
+    case RowKind::kEnded:
+      return "ended";
   }
   return "unknown";
 }

@@ -16,9 +16,19 @@
 namespace epic::manager {
 
 // Of a row. Numbers and names stay what they are: they are in files. What each is: PROTOCOL-CONTROL.md, 15.
-enum class RowKind : uint8_t { kMeta = 1, kReserved = 2, kLives = 3, kTenant = 4, kEvent = 5 };
-inline constexpr RowKind kRowKinds[] = {RowKind::kMeta, RowKind::kReserved, RowKind::kLives, RowKind::kTenant,
-                                        RowKind::kEvent};
+enum class RowKind : uint8_t {
+  kMeta = 1,
+  kReserved = 2,
+  kLives = 3,
+  kTenant = 4,
+  kEvent = 5,
+  kSwitch = 6,
+  kGroup = 7,
+  kEnded = 8
+};
+inline constexpr RowKind kRowKinds[] = {RowKind::kMeta,   RowKind::kReserved, RowKind::kLives,
+                                        RowKind::kTenant, RowKind::kEvent,    RowKind::kSwitch,
+                                        RowKind::kGroup,  RowKind::kEnded};
 // "meta", "reserved"; "unknown" if it is none.
 std::string_view Name(RowKind kind);
 // Nothing if it is none of them.
@@ -46,8 +56,9 @@ using Contents = std::map<RowKey, std::string>;
 
 class Store {
  public:
-  // Of one batch, in bytes: more is a mistake of whoever made it.
-  static constexpr size_t kMostBytes = 1 << 20;
+  // Of one batch, in bytes: a group of the most ranks on the largest network is below. More is a mistake of whoever
+  // made it.
+  static constexpr size_t kMostBytes = 16 << 20;
 
   virtual ~Store() = default;
   // All rows. DATA_LOSS if something is damaged, with the place.

@@ -332,10 +332,10 @@ class Bed:
         """Waits until the manager shows the switch in a state; returns the seconds that it took."""
         begin = time.monotonic()
         while True:
-            states = {s["name"]: s["state"] for s in self.manager("switches")["switches"]}
-            if states[switch] == state:
+            states = {s["name"]: s["state"] for s in self.manager("switches").get("switches", [])}
+            if states.get(switch) == state:
                 return time.monotonic() - begin
-            assert time.monotonic() < begin + timeout_s, f"{switch} is '{states[switch]}', not '{state}'"
+            assert time.monotonic() < begin + timeout_s, f"{switch} is '{states.get(switch)}', not '{state}'"
             time.sleep(0.2)
 
     def wait_for_manager(self, timeout_s=SOON_S):

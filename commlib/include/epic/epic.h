@@ -159,7 +159,7 @@ struct PathTaken {
 // How to join a group. What is left at its default comes from the environment: EPIC_GROUP, EPIC_RANK,
 // EPIC_SIZE, EPIC_MANAGER, EPIC_IFNAME, EPIC_MODE, EPIC_PATH (auto, network, hosts), EPIC_ALGORITHM (auto,
 // doubling, ring, multicast), EPIC_MAX_BYTES, EPIC_TYPES, EPIC_QUANTISE, EPIC_TIMEOUT, EPIC_JOIN_TIMEOUT and
-// EPIC_MANAGER_TIMEOUT (seconds); else rank and size from RANK and WORLD_SIZE (torchrun),
+// EPIC_MANAGER_TIMEOUT, EPIC_MANAGER_AWAY (seconds); else rank and size from RANK and WORLD_SIZE (torchrun),
 // OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE, SLURM_PROCID and SLURM_NTASKS, or PMI_RANK and PMI_SIZE
 // (MPICH). A group of one rank needs neither manager nor port, whatever path it asks for: it copies.
 struct Options {
@@ -173,6 +173,7 @@ struct Options {
   std::chrono::milliseconds timeout{0};          // deadline of each call; 30 minutes if nobody says otherwise
   std::chrono::milliseconds join_timeout{0};     // wait for the other ranks; else the manager's default
   std::chrono::milliseconds manager_timeout{0};  // to reach the manager; 10 s if nobody says otherwise
+  std::chrono::milliseconds manager_away{-1};    // how long it may be gone; 0: not at all; below: 60 s, as above
   // If this rank's join creates the group, by this path; if it has another one then, Init is refused.
   PathChoice path = PathChoice::kDefault;
   HostAlgorithm algorithm = HostAlgorithm::kDefault;  // of the calls between hosts; the same on every rank

@@ -1,0 +1,54 @@
+// One stream of a rank to its manager. When it has broken the session may begin another one; this object
+// stays until its owner has seen it done.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+
+#include "proto/manager.grpc.pb.h"
+
+namespace epic::internal {
+
+class ManagerCall : public grpc::ClientBidiReactor<proto::ClientMessage, proto::ServerMessage> {
+ public:
+  // Called on gRPC's threads, without a lock.
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    virtual void OnRead(ManagerCall* call, bool ok) = 0;
+    virtual void OnWritten(ManagerCall* call, bool ok) = 0;
+    // The last; the owner may give the call free when this has returned.
+    virtual void OnOver(ManagerCall* call, const grpc::Status& status) = 0;
+  };
+
+  // waits: until the manager can be reached, however long that takes.
+  ManagerCall(Owner* owner, proto::Manager::Stub* stub, bool waits) : owner_(owner) {
+    context.set_wait_for_ready(waits);
+    stub->async()->Session(&context, this);
+    AddHold();
+    StartRead(&in);
+  }
+
+  // A hold keeps the call open for writes from other threads. Given back once, by who is first. True for that
+  // one.
+  bool GiveUpHold() {
+    if (held_.exchange(false)) return RemoveHold(), true;
+    return false;
+  }
+
+  void OnReadDone(bool ok) override { owner_->OnRead(this, ok); }
+  void OnWriteDone(bool ok) override { owner_->OnWritten(this, ok); }
+  void OnDone(const grpc::Status& status) override { owner_->OnOver(this, status); }
+
+  grpc::ClientContext context;
+  proto::ServerMessage in;
+  bool heard = false;  // something was said in it; of the owner's, like the next
+  bool over = false;
+
+ private:
+  Owner* const owner_;
+  std::atomic<bool> held_ = true;
+};
+
+}  // namespace epic::internal

@@ -1,0 +1,199 @@
+// A rank whose manager goes away and comes back.
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "commlib/session.h"
+#include "commlib/session_testing.h"
+#include "commlib/unsaid.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace epic::internal {
+namespace {
+
+using ::testing::HasSubstr;
+
+void WriteJoinedWithSecret(Stream* stream) {
+  proto::ServerMessage message;
+  auto& joined = *message.mutable_joined();
+  joined.set_group_id(5);
+  joined.set_generation(2);
+  joined.set_secret("secret");
+  joined.set_path(proto::PATH_HOSTS);
+  joined.set_path_mtu(1024);
+  stream->Write(message);
+}
+
+void WriteRejoined(Stream* stream) {
+  proto::ServerMessage message;
+  message.mutable_rejoined();
+  stream->Write(message);
+}
+
+void WriteLeft(Stream* stream) {
+  proto::ServerMessage message;
+  message.mutable_left();
+  stream->Write(message);
+}
+
+std::unique_ptr<Session> Joined(const FakeManager& manager, std::chrono::milliseconds away) {
+  JoinInfo info = kJoin;
+  info.away_timeout = away;
+  std::unique_ptr<Session> session;
+  JoinedInfo joined;
+  const Error e = Session::Join(manager.address(), info, &session, &joined);
+  EXPECT_TRUE(e.ok()) << e.message();
+  return session;
+}
+
+// Each stream to the manager is the next script's.
+FakeManager::Script InTurn(std::vector<FakeManager::Script> scripts) {
+  auto turn = std::make_shared<std::atomic<size_t>>(0);
+  return [turn, scripts = std::move(scripts)](Stream* stream) {
+    const size_t at = (*turn)++;
+    if (at < scripts.size()) scripts[at](stream);
+  };
+}
+
+TEST(SessionReturn, ComesBackAndSaysAgainWhatItHasSaid) {
+  std::promise<void> goes;
+  proto::Join join;
+  proto::Rejoin rejoin;
+  proto::PeerEnd again;
+  FakeManager manager(InTurn({[&](Stream* stream) {
+                                join = ReadOne(stream).join();
+                                WriteJoinedWithSecret(stream);
+                                ReadOne(stream);  // an end
+                                goes.get_future().wait();
+                              },
+                              [&](Stream* stream) {
+                                rejoin = ReadOne(stream).rejoin();
+                                again = ReadOne(stream).peer();
+                                WriteRejoined(stream);
+                                EXPECT_TRUE(ReadOne(stream).has_leave());
+                                WriteLeft(stream);
+                              }}));
+  const auto session = Joined(manager, kLongEnough);
+  session->SetFailureHandler([](const Error& error) { ADD_FAILURE() << error.message(); });
+  session->TellPeer({.rank = 0, .qpn = 18, .psn = 3});
+  goes.set_value();
+  const Error left = session->Leave(kLongEnough, {});
+  EXPECT_TRUE(left.ok()) << left.message();
+  EXPECT_TRUE(join.rejoins());
+  EXPECT_EQ(rejoin.group(), "g");
+  EXPECT_EQ(rejoin.group_id(), 5u);
+  EXPECT_EQ(rejoin.generation(), 2u);
+  EXPECT_EQ(rejoin.rank(), 1u);
+  EXPECT_EQ(rejoin.secret(), "secret");
+  EXPECT_EQ(again.qpn(), 18u);
+}
+
+TEST(SessionReturn, IsToldHowItsGroupHasEndedMeanwhile) {
+  FakeManager manager(InTurn({[](Stream* stream) {
+                                ReadOne(stream);
+                                WriteJoinedWithSecret(stream);
+                              },
+                              [](Stream* stream) {
+                                ReadOne(stream);
+                                WriteFailure(stream, proto::ERROR_RANK_LOST, "rank 0 is gone");
+                              }}));
+  const auto session = Joined(manager, kLongEnough);
+  const Error left = session->Leave(kLongEnough, {});
+  EXPECT_EQ(left.code(), ErrorCode::kRankLost);
+  EXPECT_EQ(left.message(), "rank 0 is gone");
+}
+
+TEST(SessionReturn, AManagerThatDoesNotTakeItBackIsLost) {
+  FakeManager manager(InTurn({[](Stream* stream) {
+                                ReadOne(stream);
+                                WriteJoinedWithSecret(stream);
+                              },
+                              [](Stream* stream) {
+                                ReadOne(stream);
+                                WriteFailure(stream, proto::ERROR_INVALID_ARGUMENT,
+                                             "a message is join or leave");
+                              }}));
+  const auto session = Joined(manager, kLongEnough);
+  const Error left = session->Leave(kLongEnough, {});
+  EXPECT_EQ(left.code(), ErrorCode::kManagerLost);
+  EXPECT_THAT(left.message(), HasSubstr("does not take this rank back: a message is join or leave"));
+}
+
+TEST(SessionReturn, AManagerThatStaysAwayIsLost) {
+  std::promise<void> over;
+  auto is_over = over.get_future().share();
+  FakeManager manager(InTurn({[](Stream* stream) {
+                                ReadOne(stream);
+                                WriteJoinedWithSecret(stream);
+                              },
+                              [is_over](Stream*) { is_over.wait(); }}));
+  {
+    const auto session = Joined(manager, std::chrono::milliseconds(50));
+    std::promise<Error> failed;
+    session->SetFailureHandler([&failed](const Error& error) { failed.set_value(error); });
+    const Error error = failed.get_future().get();
+    EXPECT_EQ(error.code(), ErrorCode::kManagerLost);
+    EXPECT_THAT(error.message(), HasSubstr("has been away for 0.05 s (EPIC_MANAGER_AWAY)"));
+    over.set_value();
+  }
+}
+
+TEST(SessionReturn, WhoDoesNotWaitLosesItsManagerAtOnce) {
+  proto::Join join;
+  std::promise<void> goes;
+  FakeManager manager([&](Stream* stream) {
+    join = ReadOne(stream).join();
+    WriteJoinedWithSecret(stream);
+    goes.get_future().wait();
+  });
+  const auto session = Joined(manager, std::chrono::milliseconds(0));
+  goes.set_value();
+  EXPECT_EQ(session->Leave(kLongEnough, {}).code(), ErrorCode::kManagerLost);
+  EXPECT_FALSE(join.rejoins());
+}
+
+// Also in the middle of an attempt to come back.
+TEST(SessionReturn, MayEndWhileItsManagerIsAway) {
+  std::promise<void> again, over;
+  auto is_over = over.get_future().share();
+  FakeManager manager(InTurn({[](Stream* stream) {
+                                ReadOne(stream);
+                                WriteJoinedWithSecret(stream);
+                              },
+                              [&again, is_over](Stream*) {
+                                again.set_value();
+                                is_over.wait();
+                              }}));
+  auto session = Joined(manager, kLongEnough);
+  again.get_future().wait();
+  session.reset();
+  over.set_value();
+}
+
+TEST(Unsaid, HasEndsFirstAndTheLastOfTheRest) {
+  Unsaid unsaid;
+  proto::ClientMessage message;
+  message.mutable_leave();
+  unsaid.OnSaid(message);
+  for (const uint32_t messages : {1, 2}) {
+    message.mutable_window()->set_messages(messages);
+    unsaid.OnSaid(message);
+    message.mutable_peer()->set_rank(messages);
+    unsaid.OnSaid(message);
+  }
+  message.mutable_probed();
+  unsaid.OnSaid(message);
+  const std::vector<proto::ClientMessage> again = unsaid.Again();
+  ASSERT_EQ(again.size(), 4u);
+  EXPECT_EQ(again[0].peer().rank(), 1u);
+  EXPECT_EQ(again[1].peer().rank(), 2u);
+  EXPECT_EQ(again[2].window().messages(), 2u);
+  EXPECT_TRUE(again[3].has_leave());
+}
+
+}  // namespace
+}  // namespace epic::internal
