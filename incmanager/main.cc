@@ -14,19 +14,16 @@
 #include "base/command_line.h"
 #include "base/path_mtu.h"
 #include "incmanager/cli/client.h"
+#include "incmanager/cli/placement_options.h"
 #include "incmanager/cli/serve.h"
 #include "incmanager/cli/store.h"
 #include "protocol/modes.h"
-#include "protocol/quantise_word.h"
 
 namespace epic::manager {
 namespace {
 
 constexpr uint32_t kMaxPsn = 0xffffff;
 constexpr uint32_t kMaxWindowPackets = 4096;
-
-// The command line reads -1 as the largest number of 64 bits.
-std::string NotNegative(std::string& text) { return text.starts_with('-') ? text + " is less than 0" : ""; }
 
 // What is wrong with the text, or nothing; then it has a port.
 std::string ToManagerAddress(std::string& text) {
@@ -210,7 +207,7 @@ class Commands {
     create.Add("--size", &create_.size, "number of ranks").Required();
     create.Add("--host", &create_.hosts,
                "host of each rank, by name or address, in order; else learned when they join");
-    AddPlacement(create);
+    AddPlacementOptions(create, &create_);
     create.AddFlag("--reproducible", &create_.reproducible,
                    "sums in the order of children, the same bits each time; takes more switch memory");
     create
@@ -235,7 +232,7 @@ class Commands {
              "host of each rank, in order, as h0,h1,h2; one that has several ranks so many times")
         .Delimiter(',')
         .Required();
-    AddPlacement(explain);
+    AddPlacementOptions(explain, &create_);
   }
 
   void AddPolicies() {
@@ -259,14 +256,12 @@ class Commands {
                                   [this] { return SetTenant(client_, tenant_); });
     set.Add("name", &tenant_.name, "name of the tenant").Required();
     set.Add("--limit-bytes", &tenant_.limit_bytes, "of each switch's memory, as 4M")
-        .Bytes()
-        .Changed(NotNegative);
-    set.Add("--limit-groups", &tenant_.limit_groups, "groups that go through switches").Changed(NotNegative);
+        .Bytes();
+    set.Add("--limit-groups", &tenant_.limit_groups, "groups that go through switches");
     set.Add("--limit-gbps", &tenant_.limit_gbps, "that its groups reserve (--rate), together");
     set.Add("--guarantee-bytes", &tenant_.guarantee_bytes,
             "of each switch's memory: so much no other group gets")
-        .Bytes()
-        .Changed(NotNegative);
+        .Bytes();
   }
 
   void AddStore() {
@@ -288,90 +283,6 @@ class Commands {
         [this] { return RestoreStoreFrom(store_, name_); })
         .Add("file", &name_, "a backup")
         .Required();
-  }
-
-  // Options that decide where a group is placed, and by which path it goes.
-  void AddPlacement(const Command& command) {
-    command.Add("--mode", &create_.mode, "how switches realise it, by any of its names: " + ModeChoice())
-        .Changed(ModeToNumber)
-        .ShowDefault();
-    command
-        .AddTaken(
-            "--switch-mode", [this](const std::vector<std::string>& texts) { return AddSwitchModes(texts); },
-            "SWITCH=MODE: another mode for one switch; repeated. Not all modes may share a tree")
-        .OneValueEach();
-    command
-        .Add("--path", &create_.path,
-             "which way its data go: through switches (network), between the hosts (hosts), or through "
-             "switches if they can and else between the hosts (auto)")
-        .OneOf({"auto", "network", "hosts"})
-        .ShowDefault();
-    command.Add(
-        "--policy", &create_.policy,
-        "which tree: shortest (the least deep), edt (no link in two trees), spatial (the widest "
-        "in rate and memory) or temporal (the same, and groups share memory, of which one at a time has it); "
-        "else the manager's default");
-    command.Add(
-        "--prefer", &create_.prefer,
-        "of policies spatial and temporal: the least deep tree (latency), the widest (bandwidth), or the "
-        "first with the rate, without one the widest (auto)");
-    command.Add("--rate", &create_.rate_gbps,
-                "of policies spatial and temporal: Gbit/s that are reserved on each link of the tree");
-    command.Add("--duty", &create_.duty,
-                "of policy temporal: of the time that it has its memory in switches, as 0.3; of those "
-                "that share memory it is 1 together at most. Else 1");
-    command.Add("--job", &create_.job, "of policy temporal: whose phases are declared by --phase");
-    command.Add(
-        "--phase", &create_.phase,
-        "of policy temporal: groups of one job in different phases never call at the same time, so that of "
-        "their duties only those of the fullest phase count");
-    command.Add("--tenant", &create_.tenant, "whose it is: what that tenant may have is not exceeded");
-    command.Add("--path-mtu", &create_.path_mtu, "bytes; else the largest that the path carries");
-    command.Add("-M,--message-packets", &create_.message_packets,
-                "packets per message; else the manager's choice");
-    command.Add("-W,--window-messages", &create_.window_messages,
-                "messages in flight, always; else where ranks begin is the manager's choice, and they "
-                "go on by what they measure");
-    command
-        .Add("--max-bytes", &create_.max_bytes,
-             "of the longest call that it is for, all ranks' shares together, as 4096 or 64K: its "
-             "switches keep no more slots than that fills; longer ones work, and take longer")
-        .Bytes()
-        .Changed(NotNegative);
-    command
-        .Add("--types", &create_.types,
-             "that the group needs, as float64,int32: it goes through switches that have them, else by the "
-             "hosts; with --path network it is refused with the reason. Without float16 and bfloat16 among "
-             "them its slots take less memory")
-        .Delimiter(',');
-    command
-        .AddTaken(
-            "--quantise",
-            [this](const std::vector<std::string>& values) {
-              return ReadQuantise(values.back(), &create_.quantise, &create_.quantise_int8);
-            },
-            "int8: sums of FP32, FP16 and BF16 travel as blocks of INT8 with a scale each, which is a fourth of "
-            "FP32's bytes, and are rounded. A number: FP32 is summed as whole numbers, over switches that have "
-            "integers alone: each element times this, as INT32 that stays at its limits, and divided again")
-        .OneValueEach();
-    command.Add("--operations", &create_.operations, "the same of operations, as product,bxor")
-        .Delimiter(',');
-  }
-
-  // What is wrong with them, or nothing.
-  std::string AddSwitchModes(const std::vector<std::string>& texts) {
-    for (const std::string& text : texts) {
-      const size_t equals = text.rfind('=');
-      const auto mode =
-          ModeNamed(equals == std::string::npos ? "" : std::string_view(text).substr(equals + 1));
-      if (equals == 0 || !mode) {
-        return text + " is not SWITCH=MODE, as leaf1=3, with one of the modes " + ModeChoice();
-      }
-      const int number = NumberOf(*mode);
-      const auto [at, added] = create_.switch_modes.emplace(text.substr(0, equals), number);
-      if (!added && at->second != number) return at->first + " is given two modes";
-    }
-    return {};
   }
 
   CommandLine line_;
