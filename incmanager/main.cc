@@ -25,6 +25,9 @@ namespace {
 constexpr uint32_t kMaxPsn = 0xffffff;
 constexpr uint32_t kMaxWindowPackets = 4096;
 
+// What is wrong with a word that must say something, or nothing.
+std::string NotEmpty(std::string& text) { return text.empty() ? "it is empty" : ""; }
+
 // What is wrong with the text, or nothing; then it has a port.
 std::string ToManagerAddress(std::string& text) {
   auto address = ManagerAddress(text);
@@ -69,8 +72,10 @@ class Commands {
   void AddServe() {
     const Command serve = line_.AddCommand("serve", "run the manager until SIGTERM or SIGINT",
                                            [this] { action_ = [this] { return RunManager(); }; });
-    serve.Add("--topology", &serve_.topology,
-              "YAML file that describes switches, hosts and links; without it they are discovered");
+    serve
+        .Add("--topology", &serve_.topology,
+             "YAML file that describes switches, hosts and links; without it they are discovered")
+        .Changed(NotEmpty);
     serve
         .Add("--link-rate", &serve_.links.rate_gbps,
              "of discovered links whose interfaces state none, in Gbit/s")
@@ -118,6 +123,7 @@ class Commands {
         .Changed([this](std::string& text) { return ReadMulticast(text); })
         .ShowDefault();
     serve.Add("--store", &serve_.store, "folder of what outlives the manager, as DEPLOY.md says; memory: nothing does")
+        .Changed(NotEmpty)
         .ShowDefault(std::string(kDefaultStore) + " if it is there, else memory");
     serve.Add("--start-psn", &serve_.groups.start_psn, "for tests: first PSN of every endpoint; else random")
         .From(0u, kMaxPsn, "a PSN has 24 bits");
@@ -173,9 +179,11 @@ class Commands {
     AddClient(line_, "tables", "forwarding, groups, endpoints and counters of a switch",
               [this] { return ShowTables(client_, name_); })
         .Add("switch", &name_, "name of the switch")
+        .Changed(NotEmpty)
         .Required();
     AddClient(line_, "why", "whom a group waits for, or how it ended", [this] { return Why(client_, name_); })
         .Add("name", &name_, "name of the group")
+        .Changed(NotEmpty)
         .Required();
     const Command events = AddClient(
         line_, "events",
@@ -183,8 +191,8 @@ class Commands {
         "the manager keeps the last 10,000 since it was started, and how the last 10,000 groups ended",
         [this] { return ShowEvents(client_, events_); });
     events.Add("--last", &events_.last, "the newest so many of them; 0: all that are kept").ShowDefault();
-    const Option of_group = events.Add("--group", &events_.group, "of this group alone");
-    events.Add("--switch", &events_.switch_name, "of this switch alone").Excludes(of_group);
+    const Option of_group = events.Add("--group", &events_.group, "of this group alone").Changed(NotEmpty);
+    events.Add("--switch", &events_.switch_name, "of this switch alone").Changed(NotEmpty).Excludes(of_group);
     events.AddFlag("--follow", &events_.follow, "go on with what happens, until Ctrl-C")
         .Excludes(events.Get("--json"));
   }
@@ -196,14 +204,15 @@ class Commands {
     AddClient(group, "show", "a group's parameters and tree, or how it ended",
               [this] { return ShowGroup(client_, name_); })
         .Add("name", &name_, "name of the group")
+        .Changed(NotEmpty)
         .Required();
     const Command destroy = AddClient(group, "destroy", "end a group and remove it from all switches",
                                       [this] { return DestroyGroup(client_, name_, force_); });
-    destroy.Add("name", &name_, "name of the group").Required();
+    destroy.Add("name", &name_, "name of the group").Changed(NotEmpty).Required();
     destroy.AddFlag("--force", &force_, "also when ranks are in it; they end with an error");
     const Command create = AddClient(group, "create", "reserve a group that ranks join later",
                                      [this] { return CreateGroup(client_, create_); });
-    create.Add("name", &create_.name, "name of the group").Required();
+    create.Add("name", &create_.name, "name of the group").Changed(NotEmpty).Required();
     create.Add("--size", &create_.size, "number of ranks").Required();
     create.Add("--host", &create_.hosts,
                "host of each rank, by name or address, in order; else learned when they join");
@@ -242,6 +251,7 @@ class Commands {
     AddClient(policy, "set", "another one, of groups made from now on",
               [this] { return DefaultPolicy(client_, create_.policy); })
         .Add("policy", &create_.policy, "shortest, edt, spatial or temporal")
+        .Changed(NotEmpty)
         .Required();
   }
 
@@ -251,12 +261,12 @@ class Commands {
     AddClient(tenant, "show", "all tenants, and what they have", [this] { return ListTenants(client_); });
     AddClient(tenant, "remove", "a tenant without groups", [this] { return RemoveTenant(client_, name_); })
         .Add("name", &name_, "name of the tenant")
+        .Changed(NotEmpty)
         .Required();
     const Command set = AddClient(tenant, "set", "make a tenant, or change it: what is not given is no limit",
                                   [this] { return SetTenant(client_, tenant_); });
-    set.Add("name", &tenant_.name, "name of the tenant").Required();
-    set.Add("--limit-bytes", &tenant_.limit_bytes, "of each switch's memory, as 4M")
-        .Bytes();
+    set.Add("name", &tenant_.name, "name of the tenant").Changed(NotEmpty).Required();
+    set.Add("--limit-bytes", &tenant_.limit_bytes, "of each switch's memory, as 4M").Bytes();
     set.Add("--limit-groups", &tenant_.limit_groups, "groups that go through switches");
     set.Add("--limit-gbps", &tenant_.limit_gbps, "that its groups reserve (--rate), together");
     set.Add("--guarantee-bytes", &tenant_.guarantee_bytes,
@@ -271,17 +281,19 @@ class Commands {
     const auto add = [&](const char* name, const char* help, std::function<int()> action) {
       const Command command =
           store.AddCommand(name, help, [this, action = std::move(action)] { action_ = action; });
-      command.Add("--store", &store_, "its folder").ShowDefault();
+      command.Add("--store", &store_, "its folder").Changed(NotEmpty).ShowDefault();
       return command;
     };
     add("check", "whether it can be read whole, and how much is in it", [this] { return CheckStore(store_); });
     add("dump", "each row as a line of JSON", [this] { return DumpStore(store_); });
     add("backup", "a copy in one file", [this] { return BackUpStoreTo(store_, name_); })
         .Add("file", &name_, "that is made; it must not be there yet")
+        .Changed(NotEmpty)
         .Required();
     add("restore", "makes a backup the folder's store; what was there stays beside it",
         [this] { return RestoreStoreFrom(store_, name_); })
         .Add("file", &name_, "a backup")
+        .Changed(NotEmpty)
         .Required();
   }
 

@@ -3,17 +3,16 @@
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <thread>
 
 #include "base/grpc/channel.h"
 #include "base/grpc/host_name.h"
 #include "incmanager/cli/json.h"
+#include "incmanager/cli/output.h"
 #include "incmanager/cli/render.h"
 #include "incmanager/cli/why.h"
 #include "incmanager/text.h"
@@ -27,14 +26,6 @@ using Stub = proto::Manager::Stub;
 constexpr auto kTimeout = std::chrono::seconds(15);
 // To connect.
 constexpr auto kConnectTimeout = std::chrono::seconds(5);
-
-// All that goes to standard output. std::system_error where it cannot be written, at once and not when the
-// program ends.
-void Write(const std::string& text) {
-  errno = 0;
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
-    throw std::system_error(errno, std::generic_category(), "standard output");
-}
 
 // Of this machine's clock.
 int64_t UnixMillis() {

@@ -195,6 +195,15 @@ def test_a_manager_that_takes_connections_and_says_nothing():
     assert done.returncode == 3 and done.stderr.endswith("no answer within 5 s\n"), done
 
 
+@pytest.mark.parametrize("command, named", [
+    (("store", "backup", ""), "file"), (("store", "restore", ""), "file"), (("store", "check", "--store", ""), "--store"),
+    (("serve", "--store", ""), "--store"), (("serve", "--topology", ""), "--topology"), (("policy", "set", ""), "policy"),
+    (("group", "create", "", "--size", "2"), "name"), (("group", "show", ""), "name"), (("events", "--group", ""), "--group")])
+def test_empty_words_are_refused(command, named):
+    done = subprocess.run([harness.MANAGER, *command], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr.splitlines()[0]) == (2, "", f"{named}: it is empty"), done
+
+
 @pytest.mark.parametrize("command", [("events",), ("group", "list"), ("switches", "--json")])
 def test_output_that_cannot_be_written_is_an_error_in_one_line(bed, command):
     """However short it is."""
