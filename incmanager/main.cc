@@ -28,6 +28,16 @@ constexpr uint32_t kMaxWindowPackets = 4096;
 // What is wrong with a word that must say something, or nothing.
 std::string NotEmpty(std::string& text) { return text.empty() ? "it is empty" : ""; }
 
+// "none" as a number of bytes or groups, or of Gbit/s.
+std::string NoneToNoLimit(std::string& text) {
+  if (text == "none") text = std::to_string(kNoLimit);
+  return "";
+}
+std::string NoneToInfinity(std::string& text) {
+  if (text == "none") text = "inf";
+  return "";
+}
+
 // What is wrong with the text, or nothing; then it has a port.
 std::string ToManagerAddress(std::string& text) {
   auto address = ManagerAddress(text);
@@ -263,14 +273,18 @@ class Commands {
         .Add("name", &name_, "name of the tenant")
         .Changed(NotEmpty)
         .Required();
-    const Command set = AddClient(tenant, "set", "make a tenant, or change it: what is not given is no limit",
-                                  [this] { return SetTenant(client_, tenant_); });
+    const Command set = AddClient(
+        tenant, "set", "make a tenant, or change it: what is not named stays, and of a new one is no limit",
+        [this] { return SetTenant(client_, tenant_); });
     set.Add("name", &tenant_.name, "name of the tenant").Changed(NotEmpty).Required();
-    set.Add("--limit-bytes", &tenant_.limit_bytes, "of each switch's memory, as 4M").Bytes();
-    set.Add("--limit-groups", &tenant_.limit_groups, "groups that go through switches");
-    set.Add("--limit-gbps", &tenant_.limit_gbps, "that its groups reserve (--rate), together");
+    set.Add("--limit-bytes", &tenant_.limit_bytes, "of each switch's memory, as 4M; none: no limit, as of the next two")
+        .Bytes()
+        .Changed(NoneToNoLimit);
+    set.Add("--limit-groups", &tenant_.limit_groups, "groups that go through switches").Changed(NoneToNoLimit);
+    set.Add("--limit-gbps", &tenant_.limit_gbps, "that its groups reserve (--rate), together")
+        .Changed(NoneToInfinity);
     set.Add("--guarantee-bytes", &tenant_.guarantee_bytes,
-            "of each switch's memory: so much no other group gets")
+            "of each switch's memory: so much no other group gets; 0: nothing is kept")
         .Bytes();
   }
 

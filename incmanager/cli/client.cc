@@ -14,6 +14,7 @@
 #include "incmanager/cli/json.h"
 #include "incmanager/cli/output.h"
 #include "incmanager/cli/render.h"
+#include "incmanager/cli/tenant.h"
 #include "incmanager/cli/why.h"
 #include "incmanager/text.h"
 #include "proto/manager.grpc.pb.h"
@@ -285,13 +286,12 @@ int DefaultPolicy(const ClientOptions& options, const std::string& policy) {
 }
 
 int SetTenant(const ClientOptions& options, const TenantOptions& tenant) {
+  proto::TenantsReply all;
+  const grpc::Status status =
+      Call(Connect(options), &Stub::ListTenants, proto::ListTenantsRequest(), &all);
+  if (!status.ok()) return Report(options, status);
   proto::SetTenantRequest request;
-  proto::Tenant& out = *request.mutable_tenant();
-  out.set_name(tenant.name);
-  if (tenant.limit_bytes) out.set_limit_bytes(*tenant.limit_bytes);
-  if (tenant.limit_groups) out.set_limit_groups(*tenant.limit_groups);
-  if (tenant.limit_gbps) out.set_limit_gbps(*tenant.limit_gbps);
-  out.set_guarantee_bytes(tenant.guarantee_bytes);
+  *request.mutable_tenant() = TenantWith(all, tenant);
   return Ask(options, &Stub::SetTenant, request, RenderTenants);
 }
 

@@ -123,6 +123,21 @@ def test_two_tenants_want_more_than_there_is(bed):
         bed.manager("tenant", "remove", name)
 
 
+def test_what_tenant_set_does_not_name_stays(bed):
+    def limits():
+        told, = bed.manager("tenant", "show")["tenants"]
+        return {key: value for key, value in told["tenant"].items() if key != "name"}
+
+    bed.manager("tenant", "set", "red", "--limit-bytes", "1M", "--limit-gbps", "2", "--guarantee-bytes", "1K")
+    bed.manager("tenant", "set", "red", "--limit-groups", "12")
+    assert limits() == {"limit_bytes": 1 << 20, "limit_groups": 12, "limit_gbps": 2, "guarantee_bytes": 1024}
+    bed.manager("tenant", "set", "red", "--limit-bytes", "none", "--limit-gbps", "none")
+    assert limits() == {"limit_groups": 12, "guarantee_bytes": 1024}
+    bed.manager("tenant", "set", "red", "--limit-groups", "none", "--guarantee-bytes", "0")
+    assert limits() == {"guarantee_bytes": 0}
+    bed.manager("tenant", "remove", "red")
+
+
 def test_what_is_no_policy_is_refused(bed):
     done = bed.manager_cli("group", "create", "no", "--size", "2", "--policy", "luck")
     assert (done.returncode, "policy: 'luck' is none of shortest, edt, spatial and temporal" in done.stderr) == (1, True), done
