@@ -14,6 +14,7 @@
 #include "incmanager/cli/json.h"
 #include "incmanager/cli/output.h"
 #include "incmanager/cli/render.h"
+#include "incmanager/cli/status_words.h"
 #include "incmanager/cli/tenant.h"
 #include "incmanager/cli/why.h"
 #include "incmanager/text.h"
@@ -96,9 +97,7 @@ grpc::Status Call(const Manager& manager,
   context.set_deadline(deadline);
   const grpc::Status status = (manager.stub.get()->*method)(&context, request, reply);
   if (status.error_code() == grpc::DEADLINE_EXCEEDED && system_clock::now() >= deadline) return silent(kTimeout);
-  if (status.error_code() == grpc::UNAVAILABLE && status.error_message().ends_with("Connection refused"))
-    return {grpc::UNAVAILABLE, "nothing listens there (connection refused)"};
-  return status;
+  return InWords(status);
 }
 
 template <typename Reply, typename Render>
@@ -177,11 +176,14 @@ proto::CreateGroupRequest RequestOf(const CreateOptions& create) {
   return request;
 }
 
-// All that is there behind request->after, which is left at the newest; printed, or, in JSON, kept in *all.
-grpc::Status PrintEvents(const Manager& manager, bool json, proto::EventsRequest* request, proto::EventsReply* all) {
+// All that is there behind request->after, which is left at the newest; printed, or, in JSON, kept in *all. *any is
+// set if there was one.
+grpc::Status PrintEvents(const Manager& manager, bool json, proto::EventsRequest* request, proto::EventsReply* all,
+                         bool* any) {
   for (bool more = true; more;) {
     proto::EventsReply reply;
     if (const grpc::Status status = Call(manager, &Stub::Events, *request, &reply); !status.ok()) return status;
+    *any = *any || !reply.events().empty();
     if (json) {
       all->mutable_events()->MergeFrom(reply.events());
       all->set_newest(reply.newest());
@@ -313,11 +315,15 @@ int ShowEvents(const ClientOptions& options, const EventsOptions& events) {
   if (!events.switch_name.empty()) request.set_about("switch " + events.switch_name);
   const Manager manager = Connect(options);
   proto::EventsReply all;
-  do {
-    const grpc::Status status = PrintEvents(manager, options.json, &request, &all);
-    if (!status.ok()) return Report(options, status);
-    if (events.follow) std::this_thread::sleep_for(kPause);
-  } while (events.follow);
+  bool any = false;
+  const auto print = [&] { return PrintEvents(manager, options.json, &request, &all, &any); };
+  if (const grpc::Status status = print(); !status.ok()) return Report(options, status);
+  if (!any && !options.json && !request.about().empty())
+    fmt::print(stderr, "incmanager: no event is kept that names the {}\n", request.about());
+  while (events.follow) {
+    std::this_thread::sleep_for(kPause);
+    if (const grpc::Status status = print(); !status.ok()) return Report(options, status);
+  }
   if (options.json) Write(ToJson(all, UnixMillis()));
   return kExitOk;
 }
