@@ -105,7 +105,7 @@ def test_two_tenants_want_more_than_there_is(bed):
 
     groups = [Held(bed, hosts, *size, "--tenant", "red", path="auto") for _ in range(2)]
     assert [group.shown["path_taken"] for group in groups] == ["PATH_NETWORK", "PATH_HOSTS"]
-    assert "edge1 has 0.5 of 4.0 MiB free, 1.0 needed; tenant red may have 1.5 MiB of a switch" in groups[1].text
+    assert "edge1 has 0.5 of 4.0 MiB free, 1.0 needed; no more is free for tenant red, which may have 1.5 MiB of a switch" in groups[1].text
     # What is kept for blue is not for others.
     assert explained(bed, hosts, *size)[-1] == "hosts: edge1 has 1021.0 of 4096.0 KiB free, 1027.0 needed; 2.0 MiB are kept for other tenants"
     groups += [Held(bed, hosts, *size, "--tenant", "blue") for _ in range(2)]
