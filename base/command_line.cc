@@ -3,7 +3,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <deque>
+#include <limits>
 #include <sstream>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -66,6 +69,7 @@ std::optional<std::string> UnknownCommand(const CLI::App& whole) {
 
 struct Option::Rep {
   CLI::Option* option;
+  std::string takes = {};  // what its value must be, where not every text is one: "a number"
 };
 
 struct Command::Rep {
@@ -74,8 +78,59 @@ struct Command::Rep {
   std::deque<Command::Rep> commands = {};
   std::unique_ptr<CLI::App> own = nullptr;  // of the whole command line
 
-  Option Handle(CLI::Option* option) { return Option(&options.emplace_back(Option::Rep{option})); }
+  Option Handle(CLI::Option* option, const std::string& takes = "") {
+    return Option(&options.emplace_back(Option::Rep{option, takes}));
+  }
 };
+
+namespace {
+
+// What a text must be so that the type has a value for it; empty for texts.
+template <typename T>
+struct Taken {
+  using Value = T;
+};
+template <typename T>
+struct Taken<std::optional<T>> : Taken<T> {};
+template <typename T>
+struct Taken<std::vector<T>> : Taken<T> {};
+
+template <typename T>
+std::string TakesOf() {
+  if constexpr (std::is_same_v<T, std::string>) return "";
+  std::ostringstream words;
+  if constexpr (std::is_floating_point_v<T>) {
+    words << "a number";
+  } else if constexpr (std::is_integral_v<T>) {
+    words << "a whole number from " << std::numeric_limits<T>::min() << " to " << std::numeric_limits<T>::max();
+  }
+  return words.str();
+}
+
+// CLI11 reads -1 as the largest number of 64 bits.
+std::string NotNegative(std::string& text) { return text.starts_with('-') ? text + " is less than 0" : ""; }
+
+// What is said in place of CLI11's "Could not convert: --size = -1"; empty if no option's value is meant.
+std::string InWords(const CLI::ConversionError& error, const Command::Rep& command) {
+  for (const Option::Rep& rep : command.options) {
+    const std::string head = "Could not convert: " + rep.option->get_name() + " = ";
+    if (rep.takes.empty() || rep.option->count() == 0 || !std::string_view(error.what()).starts_with(head)) continue;
+    return rep.option->get_name() + ": " + (error.what() + head.size()) + " is not " + rep.takes;
+  }
+  for (const Command::Rep& inner : command.commands) {
+    if (inner.app->parsed()) return InWords(error, inner);
+  }
+  return "";
+}
+
+// What is said in place of CLI11's "--size: At Most 1 required but received 2"; empty if it is another mistake.
+std::string InWords(const CLI::ArgumentMismatch& error) {
+  const std::string_view text = error.what();
+  const size_t end = text.find(": At Most 1 required but received ");
+  return end == std::string_view::npos ? "" : std::string(text.substr(0, end)) + " is given more than once";
+}
+
+}  // namespace
 
 #define EPIC_SAY(call) \
   rep_->option->call;  \
@@ -121,7 +176,9 @@ Option Option::From(double least, double most, const std::string& meaning) const
   EPIC_SAY(check(InRange(least, most, meaning)));
 }
 Option Option::ExistingFile() const { EPIC_SAY(check(CLI::ExistingFile)); }
-Option Option::Bytes() const { EPIC_SAY(transform(CLI::AsSizeValue(false))); }
+Option Option::Bytes() const {
+  EPIC_SAY(transform(CLI::AsSizeValue(false))->transform(CLI::Validator(NotNegative, "")));
+}
 Option Option::Units(const std::map<std::string, double>& units) const {
   EPIC_SAY(transform(CLI::AsNumberWithUnit(units)));
 }
@@ -133,9 +190,21 @@ size_t Option::count() const { return rep_->option->count(); }
 
 #undef EPIC_SAY
 
+namespace {
+
+template <typename T>
+Option AddOption(Command::Rep* command, const std::string& names, T* into, const std::string& help) {
+  using Value = typename Taken<T>::Value;
+  CLI::Option* const option = command->app->add_option(names, *into, help);
+  if constexpr (std::is_same_v<Value, uint64_t>) option->check(CLI::Validator(NotNegative, ""));
+  return command->Handle(option, TakesOf<Value>());
+}
+
+}  // namespace
+
 #define EPIC_ADD(Type)                                                                       \
   Option Command::Add(const std::string& names, Type* into, const std::string& help) const { \
-    return rep_->Handle(rep_->app->add_option(names, *into, help));                          \
+    return AddOption(rep_, names, into, help);                                               \
   }
 EPIC_ADD(std::string)
 EPIC_ADD(int)
@@ -201,6 +270,14 @@ std::optional<int> CommandLine::Parse(int argc, const char* const* argv) {
   } catch (const CLI::RequiredError& error) {
     const auto unknown = UnknownCommand(*rep_->app);
     return unknown ? rep_->app->exit(CLI::RequiredError(*unknown, CLI::ExitCodes::RequiredError)) : rep_->app->exit(error);
+  } catch (const CLI::ConversionError& error) {
+    const std::string words = InWords(error, *rep_);
+    return words.empty() ? rep_->app->exit(error)
+                         : rep_->app->exit(CLI::ConversionError(words, CLI::ExitCodes::ConversionError));
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string words = InWords(error);
+    return words.empty() ? rep_->app->exit(error)
+                         : rep_->app->exit(CLI::ArgumentMismatch(words, CLI::ExitCodes::ArgumentMismatch));
   } catch (const CLI::ParseError& error) {
     return rep_->app->exit(error);
   }

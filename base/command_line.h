@@ -20,7 +20,8 @@
 
 namespace epic {
 
-// One option that has been declared, to say more of it. A handle: copies are the same option, and live as
+// One option that has been declared, to say more of it. An option of one value that is given twice is refused,
+// and so is a text that is no value of its type. A handle: copies are the same option, and live as
 // long as its CommandLine. Each function returns the option again; checks apply in the order in which they
 // are said.
 class Option {
@@ -104,7 +105,8 @@ class Command {
   Option Add(const std::string& names, std::vector<int>* into, const std::string& help = "") const;
   Option Add(const std::string& names, std::vector<uint32_t>* into, const std::string& help = "") const;
   Option Add(const std::string& names, std::vector<uint64_t>* into, const std::string& help = "") const;
-  // The values go to `take`, which returns what is wrong with them, or nothing.
+  // The values go to `take`, which returns what is wrong with them, or nothing. As many as are given, unless
+  // Expected says otherwise.
   Option AddTaken(const std::string& name,
                   std::function<std::string(const std::vector<std::string>& values)> take,
                   const std::string& help) const;

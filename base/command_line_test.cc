@@ -138,6 +138,48 @@ TEST(CommandLine, ChecksSayWhatIsWrong) {
   Refuses([](const Command&) {}, {"--none"}, "The following argument was not expected: --none");
 }
 
+TEST(CommandLine, TextsThatAreNoValueAreRefusedInWords) {
+  std::optional<uint32_t> maybe;
+  int whole = 0;
+  uint64_t bytes = 0;
+  double real = 0;
+  std::vector<uint32_t> list;
+  const auto declare = [&](const Command& c) {
+    c.Add("--maybe", &maybe);
+    c.Add("--whole", &whole);
+    c.Add("-b,--bytes", &bytes).Bytes();
+    c.Add("--long", &bytes);
+    c.Add("--real", &real);
+    c.Add("--list", &list).Delimiter(',');
+    c.AddCommand("inner", "").Add("--inside", &maybe);
+  };
+  Refuses(declare, {"--maybe", "-1"}, "--maybe: -1 is not a whole number from 0 to 4294967295");
+  Refuses(declare, {"--whole", "three"}, "--whole: three is not a whole number from -2147483648 to 2147483647");
+  Refuses(declare, {"--bytes", "-1"}, "--bytes: -1 is less than 0");
+  Refuses(declare, {"--long", "-1"}, "--long: -1 is less than 0");
+  Refuses(declare, {"--long", "x"}, "--long: x is not a whole number from 0 to 18446744073709551615");
+  Refuses(declare, {"--real", "fast"}, "--real: fast is not a number");
+  Refuses(declare, {"--list", "1,b"}, "--list: 1,b is not a whole number from 0 to 4294967295");
+  Refuses(declare, {"inner", "--inside", "4294967296"},
+          "--inside: 4294967296 is not a whole number from 0 to 4294967295");
+}
+
+// The last one does not win in silence.
+TEST(CommandLine, AnOptionOfOneValueIsGivenOnce) {
+  std::string text;
+  int whole = 0;
+  const auto declare = [&](const Command& c) {
+    c.Add("-t,--text", &text);
+    c.Add("--whole", &whole).From(0, 9, "things");
+    c.AddTaken("--taken", [](const auto&) { return ""; }, "").Expected(1);
+    c.AddCommand("inner", "").Add("--inside", &text);
+  };
+  Refuses(declare, {"--text", "a", "-t", "b"}, "--text is given more than once");
+  Refuses(declare, {"--whole", "1", "--whole", "1"}, "--whole is given more than once");
+  Refuses(declare, {"--taken", "int8", "--taken", "3"}, "--taken is given more than once");
+  Refuses(declare, {"inner", "--inside", "a", "--inside", "a"}, "--inside is given more than once");
+}
+
 TEST(CommandLine, ValuesAreChangedBeforeTheyAreTaken) {
   uint64_t bytes = 0;
   double seconds = 0;

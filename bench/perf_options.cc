@@ -213,13 +213,13 @@ std::optional<PerfOptions> ParsePerfOptions(int argc, const char* const* argv, i
   line.AddTaken(
           "--quantise",
           [&options](const std::vector<std::string>& values) {
-            return ReadQuantise(values.back(), &options.communicator.quantise,
+            return ReadQuantise(values.front(), &options.communicator.quantise,
                                 &options.communicator.quantise_int8);
           },
           "int8: sums of float, half and bfloat16 travel as blocks of int8; or what float is multiplied by "
           "to be "
           "summed as int32: if the group is made by this, or has it")
-      .OneValueEach();
+      .Expected(1);
   line.Add("-g,--group", &options.communicator.group, "name of the group");
   line.Add("--rank", &options.communicator.rank, "this rank, from 0 on");
   line.Add("--size", &options.communicator.size, "ranks in the group");

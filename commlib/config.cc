@@ -30,6 +30,13 @@ constexpr std::array<std::string_view, 25> kKnown = {
     "EPIC_MANAGER_TIMEOUT", "EPIC_MPI_FROM_CALL", "EPIC_MPI_FROM_BYTES", "EPIC_MPI_KEEP",
     "EPIC_MANAGER_AWAY"};
 
+// Of what starts programs, and of what tests run: in the environment of a program, and none of its business.
+constexpr std::array<std::string_view, 17> kOthers = {
+    "EPIC_BUILD",      "EPIC_CACHE",        "EPIC_SSH",        "EPIC_SEED",       "EPIC_SEEDS",
+    "EPIC_COVER_SEED", "EPIC_PLACE_SEED",   "EPIC_TREE_SEED",  "EPIC_LEDGER",     "EPIC_PART",
+    "EPIC_STAGE",      "EPIC_STAGE_NAME",   "EPIC_TEST_BUILD", "EPIC_TEST_HOSTS", "EPIC_RXE_RUNS",
+    "EPIC_FAULT_RUNS", "EPIC_BENCH_PACKETS"};
+
 struct Launcher {
   const char* rank;
   const char* size;
@@ -217,10 +224,10 @@ std::vector<std::string> UnknownVariables(const char* const* environment) {
     const std::string_view entry = *environment;
     const std::string_view name = entry.substr(0, entry.find('='));
     // Those of softnic, the userspace NIC, concern what is below verbs.
-    if (name.starts_with("EPIC_") && !name.starts_with("EPIC_SOFTNIC_") &&
-        std::find(kKnown.begin(), kKnown.end(), name) == kKnown.end()) {
+    if (!name.starts_with("EPIC_") || name.starts_with("EPIC_SOFTNIC_")) continue;
+    const auto is_name = [name](std::string_view known) { return known == name; };
+    if (std::ranges::none_of(kKnown, is_name) && std::ranges::none_of(kOthers, is_name))
       unknown.emplace_back(name);
-    }
   }
   return unknown;
 }

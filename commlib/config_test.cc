@@ -305,6 +305,10 @@ TEST(ConfigTest, UnknownVariablesAreFound) {
                                "EPIC_MPI_FROM_BYTES=4",
                                "EPIC_MPI_KEEP=5",
                                "EPIC_MPIS=1",
+                               "EPIC_SSH=ssh",
+                               "EPIC_CACHE=/tmp",
+                               "EPIC_STAGE_NAME=end-to-end",
+                               "EPIC_SEEDS=/4",
                                nullptr};
   EXPECT_THAT(UnknownVariables(environment), testing::ElementsAre("EPIC_TIMEOUTS", "EPIC_MPIS"));
 }

@@ -14,10 +14,10 @@
 #include "base/command_line.h"
 #include "base/path_mtu.h"
 #include "incmanager/cli/client.h"
+#include "incmanager/cli/placement_options.h"
 #include "incmanager/cli/serve.h"
 #include "incmanager/cli/store.h"
 #include "protocol/modes.h"
-#include "protocol/quantise_word.h"
 
 namespace epic::manager {
 namespace {
@@ -25,8 +25,18 @@ namespace {
 constexpr uint32_t kMaxPsn = 0xffffff;
 constexpr uint32_t kMaxWindowPackets = 4096;
 
-// The command line reads -1 as the largest number of 64 bits.
-std::string NotNegative(std::string& text) { return text.starts_with('-') ? text + " is less than 0" : ""; }
+// What is wrong with a word that must say something, or nothing.
+std::string NotEmpty(std::string& text) { return text.empty() ? "it is empty" : ""; }
+
+// "none" as a number of bytes or groups, or of Gbit/s.
+std::string NoneToNoLimit(std::string& text) {
+  if (text == "none") text = std::to_string(kNoLimit);
+  return "";
+}
+std::string NoneToInfinity(std::string& text) {
+  if (text == "none") text = "inf";
+  return "";
+}
 
 // What is wrong with the text, or nothing; then it has a port.
 std::string ToManagerAddress(std::string& text) {
@@ -72,8 +82,10 @@ class Commands {
   void AddServe() {
     const Command serve = line_.AddCommand("serve", "run the manager until SIGTERM or SIGINT",
                                            [this] { action_ = [this] { return RunManager(); }; });
-    serve.Add("--topology", &serve_.topology,
-              "YAML file that describes switches, hosts and links; without it they are discovered");
+    serve
+        .Add("--topology", &serve_.topology,
+             "YAML file that describes switches, hosts and links; without it they are discovered")
+        .Changed(NotEmpty);
     serve
         .Add("--link-rate", &serve_.links.rate_gbps,
              "of discovered links whose interfaces state none, in Gbit/s")
@@ -121,6 +133,7 @@ class Commands {
         .Changed([this](std::string& text) { return ReadMulticast(text); })
         .ShowDefault();
     serve.Add("--store", &serve_.store, "folder of what outlives the manager, as DEPLOY.md says; memory: nothing does")
+        .Changed(NotEmpty)
         .ShowDefault(std::string(kDefaultStore) + " if it is there, else memory");
     serve.Add("--start-psn", &serve_.groups.start_psn, "for tests: first PSN of every endpoint; else random")
         .From(0u, kMaxPsn, "a PSN has 24 bits");
@@ -176,9 +189,11 @@ class Commands {
     AddClient(line_, "tables", "forwarding, groups, endpoints and counters of a switch",
               [this] { return ShowTables(client_, name_); })
         .Add("switch", &name_, "name of the switch")
+        .Changed(NotEmpty)
         .Required();
     AddClient(line_, "why", "whom a group waits for, or how it ended", [this] { return Why(client_, name_); })
         .Add("name", &name_, "name of the group")
+        .Changed(NotEmpty)
         .Required();
     const Command events = AddClient(
         line_, "events",
@@ -186,8 +201,8 @@ class Commands {
         "the manager keeps the last 10,000 since it was started, and how the last 10,000 groups ended",
         [this] { return ShowEvents(client_, events_); });
     events.Add("--last", &events_.last, "the newest so many of them; 0: all that are kept").ShowDefault();
-    const Option of_group = events.Add("--group", &events_.group, "of this group alone");
-    events.Add("--switch", &events_.switch_name, "of this switch alone").Excludes(of_group);
+    const Option of_group = events.Add("--group", &events_.group, "of this group alone").Changed(NotEmpty);
+    events.Add("--switch", &events_.switch_name, "of this switch alone").Changed(NotEmpty).Excludes(of_group);
     events.AddFlag("--follow", &events_.follow, "go on with what happens, until Ctrl-C")
         .Excludes(events.Get("--json"));
   }
@@ -199,18 +214,19 @@ class Commands {
     AddClient(group, "show", "a group's parameters and tree, or how it ended",
               [this] { return ShowGroup(client_, name_); })
         .Add("name", &name_, "name of the group")
+        .Changed(NotEmpty)
         .Required();
     const Command destroy = AddClient(group, "destroy", "end a group and remove it from all switches",
                                       [this] { return DestroyGroup(client_, name_, force_); });
-    destroy.Add("name", &name_, "name of the group").Required();
+    destroy.Add("name", &name_, "name of the group").Changed(NotEmpty).Required();
     destroy.AddFlag("--force", &force_, "also when ranks are in it; they end with an error");
     const Command create = AddClient(group, "create", "reserve a group that ranks join later",
                                      [this] { return CreateGroup(client_, create_); });
-    create.Add("name", &create_.name, "name of the group").Required();
+    create.Add("name", &create_.name, "name of the group").Changed(NotEmpty).Required();
     create.Add("--size", &create_.size, "number of ranks").Required();
     create.Add("--host", &create_.hosts,
                "host of each rank, by name or address, in order; else learned when they join");
-    AddPlacement(create);
+    AddPlacementOptions(create, &create_);
     create.AddFlag("--reproducible", &create_.reproducible,
                    "sums in the order of children, the same bits each time; takes more switch memory");
     create
@@ -235,7 +251,7 @@ class Commands {
              "host of each rank, in order, as h0,h1,h2; one that has several ranks so many times")
         .Delimiter(',')
         .Required();
-    AddPlacement(explain);
+    AddPlacementOptions(explain, &create_);
   }
 
   void AddPolicies() {
@@ -245,6 +261,7 @@ class Commands {
     AddClient(policy, "set", "another one, of groups made from now on",
               [this] { return DefaultPolicy(client_, create_.policy); })
         .Add("policy", &create_.policy, "shortest, edt, spatial or temporal")
+        .Changed(NotEmpty)
         .Required();
   }
 
@@ -254,19 +271,21 @@ class Commands {
     AddClient(tenant, "show", "all tenants, and what they have", [this] { return ListTenants(client_); });
     AddClient(tenant, "remove", "a tenant without groups", [this] { return RemoveTenant(client_, name_); })
         .Add("name", &name_, "name of the tenant")
+        .Changed(NotEmpty)
         .Required();
-    const Command set = AddClient(tenant, "set", "make a tenant, or change it: what is not given is no limit",
-                                  [this] { return SetTenant(client_, tenant_); });
-    set.Add("name", &tenant_.name, "name of the tenant").Required();
-    set.Add("--limit-bytes", &tenant_.limit_bytes, "of each switch's memory, as 4M")
+    const Command set = AddClient(
+        tenant, "set", "make a tenant, or change it: what is not named stays, and of a new one is no limit",
+        [this] { return SetTenant(client_, tenant_); });
+    set.Add("name", &tenant_.name, "name of the tenant").Changed(NotEmpty).Required();
+    set.Add("--limit-bytes", &tenant_.limit_bytes, "of each switch's memory, as 4M; none: no limit, as of the next two")
         .Bytes()
-        .Changed(NotNegative);
-    set.Add("--limit-groups", &tenant_.limit_groups, "groups that go through switches").Changed(NotNegative);
-    set.Add("--limit-gbps", &tenant_.limit_gbps, "that its groups reserve (--rate), together");
+        .Changed(NoneToNoLimit);
+    set.Add("--limit-groups", &tenant_.limit_groups, "groups that go through switches").Changed(NoneToNoLimit);
+    set.Add("--limit-gbps", &tenant_.limit_gbps, "that its groups reserve (--rate), together")
+        .Changed(NoneToInfinity);
     set.Add("--guarantee-bytes", &tenant_.guarantee_bytes,
-            "of each switch's memory: so much no other group gets")
-        .Bytes()
-        .Changed(NotNegative);
+            "of each switch's memory: so much no other group gets; 0: nothing is kept")
+        .Bytes();
   }
 
   void AddStore() {
@@ -276,102 +295,20 @@ class Commands {
     const auto add = [&](const char* name, const char* help, std::function<int()> action) {
       const Command command =
           store.AddCommand(name, help, [this, action = std::move(action)] { action_ = action; });
-      command.Add("--store", &store_, "its folder").ShowDefault();
+      command.Add("--store", &store_, "its folder").Changed(NotEmpty).ShowDefault();
       return command;
     };
     add("check", "whether it can be read whole, and how much is in it", [this] { return CheckStore(store_); });
     add("dump", "each row as a line of JSON", [this] { return DumpStore(store_); });
     add("backup", "a copy in one file", [this] { return BackUpStoreTo(store_, name_); })
         .Add("file", &name_, "that is made; it must not be there yet")
+        .Changed(NotEmpty)
         .Required();
     add("restore", "makes a backup the folder's store; what was there stays beside it",
         [this] { return RestoreStoreFrom(store_, name_); })
         .Add("file", &name_, "a backup")
+        .Changed(NotEmpty)
         .Required();
-  }
-
-  // Options that decide where a group is placed, and by which path it goes.
-  void AddPlacement(const Command& command) {
-    command.Add("--mode", &create_.mode, "how switches realise it, by any of its names: " + ModeChoice())
-        .Changed(ModeToNumber)
-        .ShowDefault();
-    command
-        .AddTaken(
-            "--switch-mode", [this](const std::vector<std::string>& texts) { return AddSwitchModes(texts); },
-            "SWITCH=MODE: another mode for one switch; repeated. Not all modes may share a tree")
-        .OneValueEach();
-    command
-        .Add("--path", &create_.path,
-             "which way its data go: through switches (network), between the hosts (hosts), or through "
-             "switches if they can and else between the hosts (auto)")
-        .OneOf({"auto", "network", "hosts"})
-        .ShowDefault();
-    command.Add(
-        "--policy", &create_.policy,
-        "which tree: shortest (the least deep), edt (no link in two trees), spatial (the widest "
-        "in rate and memory) or temporal (the same, and groups share memory, of which one at a time has it); "
-        "else the manager's default");
-    command.Add(
-        "--prefer", &create_.prefer,
-        "of policies spatial and temporal: the least deep tree (latency), the widest (bandwidth), or the "
-        "first with the rate, without one the widest (auto)");
-    command.Add("--rate", &create_.rate_gbps,
-                "of policies spatial and temporal: Gbit/s that are reserved on each link of the tree");
-    command.Add("--duty", &create_.duty,
-                "of policy temporal: of the time that it has its memory in switches, as 0.3; of those "
-                "that share memory it is 1 together at most. Else 1");
-    command.Add("--job", &create_.job, "of policy temporal: whose phases are declared by --phase");
-    command.Add(
-        "--phase", &create_.phase,
-        "of policy temporal: groups of one job in different phases never call at the same time, so that of "
-        "their duties only those of the fullest phase count");
-    command.Add("--tenant", &create_.tenant, "whose it is: what that tenant may have is not exceeded");
-    command.Add("--path-mtu", &create_.path_mtu, "bytes; else the largest that the path carries");
-    command.Add("-M,--message-packets", &create_.message_packets,
-                "packets per message; else the manager's choice");
-    command.Add("-W,--window-messages", &create_.window_messages,
-                "messages in flight, always; else where ranks begin is the manager's choice, and they "
-                "go on by what they measure");
-    command
-        .Add("--max-bytes", &create_.max_bytes,
-             "of the longest call that it is for, all ranks' shares together, as 4096 or 64K: its "
-             "switches keep no more slots than that fills; longer ones work, and take longer")
-        .Bytes()
-        .Changed(NotNegative);
-    command
-        .Add("--types", &create_.types,
-             "that the group needs, as float64,int32: it goes through switches that have them, else by the "
-             "hosts; with --path network it is refused with the reason. Without float16 and bfloat16 among "
-             "them its slots take less memory")
-        .Delimiter(',');
-    command
-        .AddTaken(
-            "--quantise",
-            [this](const std::vector<std::string>& values) {
-              return ReadQuantise(values.back(), &create_.quantise, &create_.quantise_int8);
-            },
-            "int8: sums of FP32, FP16 and BF16 travel as blocks of INT8 with a scale each, which is a fourth of "
-            "FP32's bytes, and are rounded. A number: FP32 is summed as whole numbers, over switches that have "
-            "integers alone: each element times this, as INT32 that stays at its limits, and divided again")
-        .OneValueEach();
-    command.Add("--operations", &create_.operations, "the same of operations, as product,bxor")
-        .Delimiter(',');
-  }
-
-  // What is wrong with them, or nothing.
-  std::string AddSwitchModes(const std::vector<std::string>& texts) {
-    for (const std::string& text : texts) {
-      const size_t equals = text.rfind('=');
-      const auto mode =
-          ModeNamed(equals == std::string::npos ? "" : std::string_view(text).substr(equals + 1));
-      if (equals == 0 || !mode) {
-        return text + " is not SWITCH=MODE, as leaf1=3, with one of the modes " + ModeChoice();
-      }
-      const int number = NumberOf(*mode);
-      const auto [at, added] = create_.switch_modes.emplace(text.substr(0, equals), number);
-      if (!added && at->second != number) return at->first + " is given two modes";
-    }
-    return {};
   }
 
   CommandLine line_;

@@ -3,18 +3,19 @@
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <thread>
 
 #include "base/grpc/channel.h"
 #include "base/grpc/host_name.h"
 #include "incmanager/cli/json.h"
+#include "incmanager/cli/output.h"
 #include "incmanager/cli/render.h"
+#include "incmanager/cli/status_words.h"
+#include "incmanager/cli/tenant.h"
 #include "incmanager/cli/why.h"
 #include "incmanager/text.h"
 #include "proto/manager.grpc.pb.h"
@@ -27,14 +28,6 @@ using Stub = proto::Manager::Stub;
 constexpr auto kTimeout = std::chrono::seconds(15);
 // To connect.
 constexpr auto kConnectTimeout = std::chrono::seconds(5);
-
-// All that goes to standard output. std::system_error where it cannot be written, at once and not when the
-// program ends.
-void Write(const std::string& text) {
-  errno = 0;
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
-    throw std::system_error(errno, std::generic_category(), "standard output");
-}
 
 // Of this machine's clock.
 int64_t UnixMillis() {
@@ -104,9 +97,7 @@ grpc::Status Call(const Manager& manager,
   context.set_deadline(deadline);
   const grpc::Status status = (manager.stub.get()->*method)(&context, request, reply);
   if (status.error_code() == grpc::DEADLINE_EXCEEDED && system_clock::now() >= deadline) return silent(kTimeout);
-  if (status.error_code() == grpc::UNAVAILABLE && status.error_message().ends_with("Connection refused"))
-    return {grpc::UNAVAILABLE, "nothing listens there (connection refused)"};
-  return status;
+  return InWords(status);
 }
 
 template <typename Reply, typename Render>
@@ -185,11 +176,14 @@ proto::CreateGroupRequest RequestOf(const CreateOptions& create) {
   return request;
 }
 
-// All that is there behind request->after, which is left at the newest; printed, or, in JSON, kept in *all.
-grpc::Status PrintEvents(const Manager& manager, bool json, proto::EventsRequest* request, proto::EventsReply* all) {
+// All that is there behind request->after, which is left at the newest; printed, or, in JSON, kept in *all. *any is
+// set if there was one.
+grpc::Status PrintEvents(const Manager& manager, bool json, proto::EventsRequest* request, proto::EventsReply* all,
+                         bool* any) {
   for (bool more = true; more;) {
     proto::EventsReply reply;
     if (const grpc::Status status = Call(manager, &Stub::Events, *request, &reply); !status.ok()) return status;
+    *any = *any || !reply.events().empty();
     if (json) {
       all->mutable_events()->MergeFrom(reply.events());
       all->set_newest(reply.newest());
@@ -294,13 +288,12 @@ int DefaultPolicy(const ClientOptions& options, const std::string& policy) {
 }
 
 int SetTenant(const ClientOptions& options, const TenantOptions& tenant) {
+  proto::TenantsReply all;
+  const grpc::Status status =
+      Call(Connect(options), &Stub::ListTenants, proto::ListTenantsRequest(), &all);
+  if (!status.ok()) return Report(options, status);
   proto::SetTenantRequest request;
-  proto::Tenant& out = *request.mutable_tenant();
-  out.set_name(tenant.name);
-  if (tenant.limit_bytes) out.set_limit_bytes(*tenant.limit_bytes);
-  if (tenant.limit_groups) out.set_limit_groups(*tenant.limit_groups);
-  if (tenant.limit_gbps) out.set_limit_gbps(*tenant.limit_gbps);
-  out.set_guarantee_bytes(tenant.guarantee_bytes);
+  *request.mutable_tenant() = TenantWith(all, tenant);
   return Ask(options, &Stub::SetTenant, request, RenderTenants);
 }
 
@@ -322,11 +315,15 @@ int ShowEvents(const ClientOptions& options, const EventsOptions& events) {
   if (!events.switch_name.empty()) request.set_about("switch " + events.switch_name);
   const Manager manager = Connect(options);
   proto::EventsReply all;
-  do {
-    const grpc::Status status = PrintEvents(manager, options.json, &request, &all);
-    if (!status.ok()) return Report(options, status);
-    if (events.follow) std::this_thread::sleep_for(kPause);
-  } while (events.follow);
+  bool any = false;
+  const auto print = [&] { return PrintEvents(manager, options.json, &request, &all, &any); };
+  if (const grpc::Status status = print(); !status.ok()) return Report(options, status);
+  if (!any && !options.json && !request.about().empty())
+    fmt::print(stderr, "incmanager: no event is kept that names the {}\n", request.about());
+  while (events.follow) {
+    std::this_thread::sleep_for(kPause);
+    if (const grpc::Status status = print(); !status.ok()) return Report(options, status);
+  }
   if (options.json) Write(ToJson(all, UnixMillis()));
   return kExitOk;
 }

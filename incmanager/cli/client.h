@@ -47,11 +47,15 @@ struct CreateOptions {
   std::string job, phase;
 };
 
+// A limit that is taken away. Of a rate it is infinity.
+inline constexpr uint64_t kNoLimit = UINT64_MAX;
+
+// What is empty stays as the tenant has it; of a new one it is no limit, and no guarantee.
 struct TenantOptions {
   std::string name;
   std::optional<uint64_t> limit_bytes, limit_groups;
   std::optional<double> limit_gbps;
-  uint64_t guarantee_bytes = 0;
+  std::optional<uint64_t> guarantee_bytes;
 };
 
 struct EventsOptions {
@@ -77,6 +81,7 @@ int DestroyGroup(const ClientOptions& options, const std::string& name, bool for
 int ShowEvents(const ClientOptions& options, const EventsOptions& events);
 // Sets it first, if it is not empty.
 int DefaultPolicy(const ClientOptions& options, const std::string& policy);
+// Asks for what the tenant has, and sends all of it: of two at the same time one may undo what the other set.
 int SetTenant(const ClientOptions& options, const TenantOptions& tenant);
 int RemoveTenant(const ClientOptions& options, const std::string& name);
 int ListTenants(const ClientOptions& options);

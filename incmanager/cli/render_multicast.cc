@@ -59,8 +59,8 @@ std::string GroupPortLines(const proto::ForwardingTable& table) {
 
 std::string MulticastOutcome(const proto::ExplainReply& reply) {
   if (reply.multicast_unasked()) {
-    return "multicast: where it is shorter (8 ranks and more), and if all ranks ask for it; their NICs have to "
-           "receive it\n";
+    return "multicast: unasked, for Broadcasts and AllGathers that are shorter so (8 ranks and more, each on a host "
+           "of its own); for others, and where ranks share a host, if all ask for it; their NICs have to receive it\n";
   }
   if (reply.multicast()) {
     const std::string& why = reply.multicast_unasked_reason();

@@ -75,8 +75,8 @@ TEST(RenderMulticast, AnExplanationSaysWhetherThereCouldBeOne) {
   EXPECT_THAT(
       RenderExplanation(reply),
       HasSubstr(
-          "\nmulticast: where it is shorter (8 ranks and more), and if all ranks ask for it; their NICs have to "
-          "receive it\n"));
+          "\nmulticast: unasked, for Broadcasts and AllGathers that are shorter so (8 ranks and more, each on a host "
+          "of its own); for others, and where ranks share a host, if all ask for it; their NICs have to receive it\n"));
   reply.set_multicast_unasked(false);
   reply.set_multicast(false);
   reply.set_multicast_reason("a router is between h0 and h2");

@@ -17,7 +17,9 @@ std::string PolicyLines(const proto::GroupState& group) {
   if (!placement.policy().empty()) {
     out += fmt::format("policy      {}", placement.policy());
     if (!placement.prefer().empty()) out += fmt::format(", prefers {}", placement.prefer());
-    if (placement.rate_gbps() > 0) out += fmt::format(", {} Gbit/s reserved", placement.rate_gbps());
+    // Only a group that goes through switches has its rate.
+    const char* const had = group.path_taken() == proto::PATH_NETWORK ? "reserved" : "asked for, none reserved";
+    if (placement.rate_gbps() > 0) out += fmt::format(", {} Gbit/s {}", placement.rate_gbps(), had);
     if (placement.duty() > 0) out += fmt::format(", duty {}", placement.duty());
     if (!placement.job().empty()) out += fmt::format(", job {}", placement.job());
     if (!placement.phase().empty()) out += fmt::format(", phase {}", placement.phase());

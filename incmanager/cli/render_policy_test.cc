@@ -17,6 +17,9 @@ TEST(RenderPolicy, SaysHowAGroupWasPlacedAndWhoseItIs) {
   placement.set_rate_gbps(2.5);
   placement.set_width_gbps(10);
   placement.set_tenant("red");
+  group.set_path_taken(proto::PATH_HOSTS);
+  EXPECT_THAT(PolicyLines(group), ::testing::HasSubstr(", 2.5 Gbit/s asked for, none reserved\n"));
+  group.set_path_taken(proto::PATH_NETWORK);
   EXPECT_EQ(PolicyLines(group),
             "policy      spatial, prefers auto, 2.5 Gbit/s reserved\n"
             "width       10 Gbit/s of links and memory when it was placed\n"

@@ -10,6 +10,7 @@
 
 #include "base/counted.h"
 #include "incmanager/cli/client.h"
+#include "incmanager/cli/output.h"
 #include "incmanager/rpc/kept.h"
 #include "incmanager/store/sqlite_store.h"
 
@@ -45,24 +46,26 @@ int CheckStore(const std::string& folder) {
   if (!contents.ok()) return Refuse(contents.status());
   const StatusOr<Kept> kept = ReadKept(*contents, {});
   if (!kept.ok()) return Refuse(kept.status());
-  fmt::print("store {} is whole: {}\n", folder, InWords(*contents, *kept));
+  Write(fmt::format("store {} is whole: {}\n", folder, InWords(*contents, *kept)));
   return kExitOk;
 }
 
 int DumpStore(const std::string& folder) {
   const StatusOr<Contents> contents = ContentsOf(folder);
   if (!contents.ok()) return Refuse(contents.status());
+  std::string rows;
   for (const auto& [row, value] : *contents) {
     const StatusOr<std::string> line = JsonOf(row, value);
     if (!line.ok()) return Refuse(line.status());
-    fmt::print("{}\n", *line);
+    rows += *line + "\n";
   }
+  Write(rows);
   return kExitOk;
 }
 
 int BackUpStoreTo(const std::string& folder, const std::string& file) {
   if (const Status status = BackUpStore(folder, file); !status.ok()) return Refuse(status);
-  fmt::print("store {} is in {}\n", folder, file);
+  Write(fmt::format("store {} is in {}\n", folder, file));
   return kExitOk;
 }
 
@@ -74,8 +77,8 @@ int RestoreStoreFrom(const std::string& folder, const std::string& file) {
   std::string before;
   if (const Status status = PutStore(folder, *restored, &before); !status.ok()) return Refuse(status);
   const StatusOr<Kept> kept = ReadKept(*restored, {});
-  fmt::print("store {} is that of {}: {}{}\n", folder, file, InWords(*restored, *kept),
-             before.empty() ? "" : fmt::format("; what was there is in {}", before));
+  Write(fmt::format("store {} is that of {}: {}{}\n", folder, file, InWords(*restored, *kept),
+                    before.empty() ? "" : fmt::format("; what was there is in {}", before)));
   return kExitOk;
 }
 

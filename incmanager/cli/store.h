@@ -8,7 +8,7 @@ namespace epic::manager {
 
 inline constexpr char kDefaultStore[] = "/var/lib/epic";
 
-// Each returns an exit code; what is wrong is on stderr.
+// Each returns an exit code; what is wrong is on stderr. std::system_error where standard output cannot be written.
 // Whether it can be read whole, and how much is in it.
 int CheckStore(const std::string& folder);
 // Each row as a line of JSON.

@@ -253,7 +253,8 @@ Failure Admission::WrongJoin(const JoinRequest& join) const {
        WrongQuantise(join.scale, join.int8, rank), WrongDatagramQpn(join), WrongText(join.wrong, rank)});
   if (!wrong.ok() || topology_->FindHostByAddress(join.ip)) return wrong;
   return RankFailure(ErrorCode::kNotFound, join.rank,
-                     fmt::format("ip: the topology {} has no host with the address {} (rank {}, {})",
+                     fmt::format("ip: the topology {} has no host with the address {} (rank {}, {}). EPIC_IFNAME there says "
+                                 "which interface is on the data network",
                                  topology_->name, ToString(join.ip), join.rank, join.host_name));
 }
 

@@ -99,6 +99,7 @@ TEST_F(AdmissionTest, RanksThatCannotBeAreRefused) {
   const Failure unknown = OfJoin([](JoinRequest* join) { join->ip = *ParseIpv4("10.10.0.77"); });
   EXPECT_EQ(unknown.code, ErrorCode::kNotFound);
   EXPECT_THAT(unknown.message, HasSubstr("no host with the address 10.10.0.77"));
+  EXPECT_THAT(unknown.message, HasSubstr("EPIC_IFNAME")) << "what cures it";
   EXPECT_THAT(OfJoin([](JoinRequest* join) { join->qpn = 1 << 24; }).message, StartsWith("qpn:"));
   EXPECT_THAT(OfJoin([](JoinRequest* join) { join->max_path_mtu = 1500; }).message,
               StartsWith("max_path_mtu:"));

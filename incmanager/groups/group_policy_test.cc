@@ -143,7 +143,8 @@ TEST(GroupPolicy, ATenantsDemandsEndAtItsLimitAndNotAtOthers) {
     EXPECT_EQ(RootOf(w, Made(&w, spec)), "edge1");
     spec.name = "red2";
     EXPECT_EQ(RootOf(w, Made(&w, spec)),
-              "edge1 has 1021.0 of 4096.0 KiB free, 1027.0 needed; tenant red may have 2.0 MiB of a switch");
+              "edge1 has 1021.0 of 4096.0 KiB free, 1027.0 needed; no more is free for tenant "
+              "red, which may have 2.0 MiB of a switch");
     spec.tenant = "blue";
     for (const char* name : {"blue1", "blue2"}) {
       spec.name = name;

@@ -104,7 +104,8 @@ Tenants::Room Tenants::RoomOf(const std::string& tenant, const SwitchMemory& mem
   if (own == nullptr || !own->limit_bytes) return room;
   const uint64_t left = Less(*own->limit_bytes, BytesAt(load.of(tenant), memory.node));
   if (left >= room.bytes) return room;
-  return {left, fmt::format("tenant {} may have {} of a switch", tenant, BytesWords(*own->limit_bytes))};
+  return {left, fmt::format("no more is free for tenant {}, which may have {} of a switch", tenant,
+                            BytesWords(*own->limit_bytes))};
 }
 
 Failure Tenants::Refuses(const std::string& tenant, uint64_t reserve_kbps, const Load& load) const {

@@ -49,7 +49,7 @@ TEST(Tenants, ARoomIsWhatIsNotKeptForOthersAsFarAsTheLimitGoes) {
   EXPECT_EQ(room("").bytes, 3 * kMiB);
   EXPECT_EQ(room("").kept, "5.0 MiB are kept for other tenants");
   EXPECT_EQ(room("red").bytes, 4 * kMiB);
-  EXPECT_EQ(room("red").kept, "tenant red may have 4.0 MiB of a switch");
+  EXPECT_EQ(room("red").kept, "no more is free for tenant red, which may have 4.0 MiB of a switch");
   EXPECT_EQ(room("blue").bytes, 6 * kMiB);
   load.Apply(Taken("red", 1, kMiB));
   EXPECT_EQ(room("").bytes, 3 * kMiB);

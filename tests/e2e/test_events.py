@@ -1,5 +1,6 @@
 """What `incmanager events` says of joins, placements, refusals and losses."""
 
+import json
 import os
 import re
 import signal
@@ -167,6 +168,28 @@ def test_a_switch_that_comes_and_goes_is_told_as_it_happens(bed):
     assert all(LINE.match(line) for line in follower.output.splitlines()), follower.output
 
 
+def test_a_name_of_which_nothing_is_kept_is_told(bed):
+    """A slip looks else like a group to which nothing has happened. --json has no words."""
+    for option, about in (("--group", "group typo"), ("--switch", "switch typo")):
+        done = bed.manager_cli("events", option, "typo")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", f"incmanager: no event is kept that names the {about}\n"), done
+        done = bed.manager_cli("events", option, "typo", "--json")
+        assert (done.returncode, done.stderr, json.loads(done.stdout)["events"]) == (0, "", []), done
+    switch = bed.switches[0]
+    assert bed.manager_cli("events", "--switch", switch).stderr == ""
+
+
+def test_a_manager_that_ends_under_a_follower_is_told(bed):
+    follower = bed.start("mgmt", harness.MANAGER, "events", "--last", 1, "--follow", "--manager", "10.255.0.1:7400")
+    follower.wait_for("switch ")
+    argv = bed.kill("manager")
+    assert follower.wait() == 3
+    said = follower.output.splitlines()[-1]
+    assert re.match(r"incmanager: no manager answers at 10.255.0.1:7400 \(--manager, EPIC_MANAGER\): (it has ended|nothing listens there)", said), said
+    bed.revive("manager", argv)
+    bed.wait_for_manager()
+
+
 def test_what_cannot_be_asked_for_is_refused(bed):
     both = bed.manager_cli("events", "--group", "a", "--switch", "b")
     assert both.returncode != 0 and "--group" in both.stderr, both
@@ -193,6 +216,15 @@ def test_a_manager_that_takes_connections_and_says_nothing():
         done = subprocess.run([harness.MANAGER, "switches", "--manager", f"127.0.0.1:{silent.getsockname()[1]}"],
                               capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 3 and done.stderr.endswith("no answer within 5 s\n"), done
+
+
+@pytest.mark.parametrize("command, named", [
+    (("store", "backup", ""), "file"), (("store", "restore", ""), "file"), (("store", "check", "--store", ""), "--store"),
+    (("serve", "--store", ""), "--store"), (("serve", "--topology", ""), "--topology"), (("policy", "set", ""), "policy"),
+    (("group", "create", "", "--size", "2"), "name"), (("group", "show", ""), "name"), (("events", "--group", ""), "--group")])
+def test_empty_words_are_refused(command, named):
+    done = subprocess.run([harness.MANAGER, *command], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr.splitlines()[0]) == (2, "", f"{named}: it is empty"), done
 
 
 @pytest.mark.parametrize("command", [("events",), ("group", "list"), ("switches", "--json")])

@@ -56,8 +56,9 @@ def test_what_is_asked_for_decides(bed):
     assert " leaf1 (3) " in rows["leaf1"] and last.startswith("network: root leaf1, 1 switch, "), rows
     rows, last = explain(bed, HOSTS, "--path", "hosts")
     assert rows["root"].endswith("path hosts is asked for") and last == "hosts: asked for by its operator"
-    assert rows["multicast:"] == ("multicast: where it is shorter (8 ranks and more), and if all ranks ask for it; their NICs "
-                                  "have to receive it")
+    assert rows["multicast:"] == ("multicast: unasked, for Broadcasts and AllGathers that are shorter so (8 ranks and more, each on "
+                                  "a host of its own); for others, and where ranks share a host, if all ask for it; their NICs have to "
+                                  "receive it")
 
 
 def test_a_switch_that_is_down_is_in_the_way_of_its_hosts_alone(bed):

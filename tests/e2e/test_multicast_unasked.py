@@ -56,7 +56,7 @@ def test_it_is_taken_where_it_is_shorter(bed):
     assert way["path"] == "hosts" and re.fullmatch(
         r"asked for by rank \d; .*allgathers of \d+ to \d+ KiB go by multicast, which is shorter", way["reason"]), way
     assert shown.startswith("239.192.")
-    assert "multicast: where it is shorter (8 ranks and more), and if all ranks ask for it" in explained(bed)
+    assert "multicast: unasked, for Broadcasts and AllGathers that are shorter so (8 ranks and more, each on a host of its own)" in explained(bed)
     calls = [{"collective": "allgather", "type": "float", "count": count, "root": 0, "in_place": False} for count in (100, LONG, 20 * LONG)]
     group = {"group": bed.new_group(), "path": "hosts", "outstanding": 1, "calls": calls}
     told = run_all(bed, 8, [group], 300)

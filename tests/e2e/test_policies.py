@@ -105,7 +105,7 @@ def test_two_tenants_want_more_than_there_is(bed):
 
     groups = [Held(bed, hosts, *size, "--tenant", "red", path="auto") for _ in range(2)]
     assert [group.shown["path_taken"] for group in groups] == ["PATH_NETWORK", "PATH_HOSTS"]
-    assert "edge1 has 0.5 of 4.0 MiB free, 1.0 needed; tenant red may have 1.5 MiB of a switch" in groups[1].text
+    assert "edge1 has 0.5 of 4.0 MiB free, 1.0 needed; no more is free for tenant red, which may have 1.5 MiB of a switch" in groups[1].text
     # What is kept for blue is not for others.
     assert explained(bed, hosts, *size)[-1] == "hosts: edge1 has 1021.0 of 4096.0 KiB free, 1027.0 needed; 2.0 MiB are kept for other tenants"
     groups += [Held(bed, hosts, *size, "--tenant", "blue") for _ in range(2)]
@@ -121,6 +121,21 @@ def test_two_tenants_want_more_than_there_is(bed):
     bed.wait_clean()
     for name in ("red", "blue"):
         bed.manager("tenant", "remove", name)
+
+
+def test_what_tenant_set_does_not_name_stays(bed):
+    def limits():
+        told, = bed.manager("tenant", "show")["tenants"]
+        return {key: value for key, value in told["tenant"].items() if key != "name"}
+
+    bed.manager("tenant", "set", "red", "--limit-bytes", "1M", "--limit-gbps", "2", "--guarantee-bytes", "1K")
+    bed.manager("tenant", "set", "red", "--limit-groups", "12")
+    assert limits() == {"limit_bytes": 1 << 20, "limit_groups": 12, "limit_gbps": 2, "guarantee_bytes": 1024}
+    bed.manager("tenant", "set", "red", "--limit-bytes", "none", "--limit-gbps", "none")
+    assert limits() == {"limit_groups": 12, "guarantee_bytes": 1024}
+    bed.manager("tenant", "set", "red", "--limit-groups", "none", "--guarantee-bytes", "0")
+    assert limits() == {"guarantee_bytes": 0}
+    bed.manager("tenant", "remove", "red")
 
 
 def test_what_is_no_policy_is_refused(bed):

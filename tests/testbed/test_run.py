@@ -280,6 +280,23 @@ def test_daemons_are_started_again(testbed, build):
     assert done.returncode == 1 and "Say one of manager, s1.engine, s1.agent" in done.stderr
 
 
+def test_a_restart_that_is_interrupted_names_who_does_not_run(testbed, build):
+    """Its agent does not heed SIGTERM: the restart waits for its end, and is interrupted then."""
+    (build / "incagent" / "incagent").write_text(f"#!/bin/sh\ntrap 'touch {build}/told' TERM\nwhile :; do sleep 0.1; done\n")
+    testbed("up", "star-2", "--build", str(build), "--hosts", "none")
+    agent = json.loads(testbed("status", "--json").stdout)["processes"]["s1.agent"]["pid"]
+    with subprocess.Popen(testbed.argv("restart", "s1.agent", "manager"), stderr=subprocess.PIPE, text=True) as process:
+        while not (build / "told").exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    os.kill(agent, signal.SIGKILL)
+    assert process.returncode == 130, said
+    assert "interrupted: s1.agent has been told to end, and is not started again. `testbed restart s1.agent` does that" in said, said
+    assert "manager" not in said, said
+
+
 @pytest.mark.parametrize("command, words", [
     ("mpirun", ("openmpi|mpich", "--hosts", "Ctrl-C")), ("torchrun", ("TORCHRUN-OPTION", "--hosts", "Ctrl-C")), ("restart", ("leaf1.engine",))])
 def test_the_help_of_the_other_commands(testbed, command, words):

@@ -142,7 +142,7 @@ enum class HostAlgorithm : int {
   kAuto =
       1,  // by size and number of ranks; in a group by the hosts also by kMulticast, where that is shorter
   kDoubling =
-      2,      // in the messages by which the ranks agree on the call; data too long for them: kUnsupported
+      2,      // in the messages by which the ranks agree on the call, 32 KiB - 64 bytes at a time
   kRing = 3,  // in pieces around the ring of ranks
   // Broadcast and AllGather by datagrams that the network copies, so that each byte passes each link once;
   // all other collectives as by kAuto. Where the network or a rank's NIC does not carry them, or not all

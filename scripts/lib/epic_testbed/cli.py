@@ -289,7 +289,7 @@ def run(bed, args):
 
 
 def restart(bed, args):
-    for signum in (signal.SIGTERM, signal.SIGHUP):
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, procs.interrupt)
     with beds.lock(bed.name):
         bed.require_up()

@@ -48,7 +48,8 @@ def names(bed):
 
 
 def restart(bed, chosen):
-    """Ends each daemon by SIGTERM, if it runs, and starts it again as it was started; returns when all switches are up."""
+    """Ends each daemon by SIGTERM, if it runs, and starts it again as it was started; returns when all switches are up. One
+    that an interruption leaves ended is named."""
     there = names(bed)
     if not there:
         raise BedError("this test bed has no daemons of ours: it was brought up with --bridge or --no-daemons")
@@ -59,10 +60,15 @@ def restart(bed, chosen):
     told, begin = _switches(bed) or {}, {}
     for name in sorted(dict.fromkeys(chosen), key=lambda name: name == "manager"):
         record = bed.record["processes"][name]
-        # Until it has gone: its ports and sockets are free then.
-        procs.kill_all(lambda record=record: [record["pid"]] if procs.alive(record) else [], _END_TIMEOUT_S)
         node, _, kind = name.partition(".")
-        bed.start(name, record["argv"], bed.namespace(MGMT if name == "manager" else node))
+        try:
+            # Until it has gone: its ports and sockets are free then.
+            procs.kill_all(lambda record=record: [record["pid"]] if procs.alive(record) else [], _END_TIMEOUT_S)
+            bed.start(name, record["argv"], bed.namespace(MGMT if name == "manager" else node))
+        except KeyboardInterrupt:
+            if bed.record["processes"][name] is record:
+                say(f"interrupted: {name} has been told to end, and is not started again. `testbed restart {name}` does that")
+            raise
         if kind == "engine":
             _wait_until_it_answers(bed, name, bed.file(node + ".sock"))
         begin[node] = time.monotonic()
