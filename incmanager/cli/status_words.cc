@@ -30,7 +30,7 @@ grpc::Status InWords(const grpc::Status& status) {
     }
     case grpc::CANCELLED:
       return {grpc::UNAVAILABLE, "it has ended while it was asked"};
-    case grpc::DEADLINE_EXCEEDED: {
+    case grpc::FAILED_PRECONDITION: {
       const std::string& text = status.error_message();
       if (!text.ends_with(kLate)) return status;
       return {status.error_code(), text.substr(0, text.size() - kLate.size()) +

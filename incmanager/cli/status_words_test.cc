@@ -14,8 +14,8 @@ TEST(StatusWordsTest, WhatGrpcSaysByItselfIsPutInWords) {
   EXPECT_EQ(ended.error_code(), grpc::UNAVAILABLE) << "no manager answers any more";
   EXPECT_EQ(ended.error_message(), "it has ended while it was asked");
   const grpc::Status silent =
-      InWords({grpc::DEADLINE_EXCEEDED, "the agent of leaf1 does not answer: Deadline Exceeded"});
-  EXPECT_EQ(silent.error_code(), grpc::DEADLINE_EXCEEDED);
+      InWords({grpc::FAILED_PRECONDITION, "the agent of leaf1 does not answer: Deadline Exceeded"});
+  EXPECT_EQ(silent.error_code(), grpc::FAILED_PRECONDITION);
   EXPECT_EQ(
       silent.error_message(),
       "the agent of leaf1 does not answer: it is stopped, or nothing passes between it and the manager");
