@@ -198,7 +198,7 @@ class Commands {
     const Command events = AddClient(
         line_, "events",
         "what has happened: joins, placements, refusals with their reasons, losses; "
-        "the manager keeps the last 10,000 since it was started, and how the last 10,000 groups ended",
+        "the manager keeps the last 10,000, with a store those before its start, and how the last 10,000 groups ended",
         [this] { return ShowEvents(client_, events_); });
     events.Add("--last", &events_.last, "the newest so many of them; 0: all that are kept").ShowDefault();
     const Option of_group = events.Add("--group", &events_.group, "of this group alone").Changed(NotEmpty);
