@@ -31,6 +31,7 @@ def test_the_sources_are_found():
         f"commlib/comm{part}.cc" for part in ("", "_hosts", "_init", "_progress", "_quantise")]
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("classes", HOLDERS)
 def test_what_is_guarded_is_touched_with_its_mutex(classes):
     files = [file for name, folder in classes for file in sources_of(name, folder)]
