@@ -104,12 +104,8 @@ proto::Joined ToProto(const JoinedReply& reply) {
   out.set_retry_cnt(kRetryCount);
   out.set_rnr_retry(kRnrRetry);
   out.set_min_rnr_timer(kMinRnrTimer);
-  for (const TypeInfo& row : kDataTypes) {
-    if (reply.abilities.Has(row.type)) out.add_types(std::string(row.name));
-  }
-  for (const OpInfo& row : kReduceOps) {
-    if (reply.abilities.Has(row.op)) out.add_operations(std::string(row.name));
-  }
+  NameTypes(reply.abilities, &out);
+  NameOperations(reply.abilities, &out);
   out.set_turns(reply.abilities.turns);
   out.set_asks(reply.asks);
   for (const Lack& lack : reply.lacks) *out.add_lacks() = ToProto(lack);

@@ -12,6 +12,8 @@
 #include "incmanager/hosts/host_table.h"
 #include "proto/manager.pb.h"
 #include "proto/switch.pb.h"
+#include "protocol/abilities.h"
+#include "protocol/types.h"
 
 namespace epic::manager {
 
@@ -53,6 +55,20 @@ std::string InWords(const HostInfo& info);
 
 // now: on the clock of the event's time.
 proto::Event ToProto(const Event& event, Nanos now);
+
+// Adds the names of the types, or of the operations, that they have to a message with such a field.
+template <typename Message>
+void NameTypes(const Abilities& abilities, Message* out) {
+  for (const TypeInfo& row : kDataTypes) {
+    if (abilities.Has(row.type)) out->add_types(std::string(row.name));
+  }
+}
+template <typename Message>
+void NameOperations(const Abilities& abilities, Message* out) {
+  for (const OpInfo& row : kReduceOps) {
+    if (abilities.Has(row.op)) out->add_operations(std::string(row.name));
+  }
+}
 
 // Fills in what the group has had to send again or refuse at the node's switch, by that switch's tables.
 void AddTrouble(const proto::DumpReply& tables, uint64_t group_id, proto::TreeNode* node);

@@ -188,12 +188,8 @@ proto::CreateGroupRequest RequestOf(const GroupSpec& spec) {
   out.set_window_messages(spec.window_messages);
   if (spec.start_psn) out.set_start_psn(*spec.start_psn);
   if (spec.inline_bytes) out.set_inline_bytes(*spec.inline_bytes);
-  for (const TypeInfo& row : kDataTypes) {
-    if (spec.needs.Has(row.type)) out.add_types(std::string(row.name));
-  }
-  for (const OpInfo& row : kReduceOps) {
-    if (spec.needs.Has(row.op)) out.add_operations(std::string(row.name));
-  }
+  NameTypes(spec.needs, &out);
+  NameOperations(spec.needs, &out);
   out.set_max_bytes(spec.max_bytes);
   out.set_quantise(spec.scale);
   out.set_quantise_int8(spec.int8);

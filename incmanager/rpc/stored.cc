@@ -63,9 +63,7 @@ proto::Join ToProto(const JoinRequest& join) {
   out.set_super_frames(join.super_frames);
   out.set_path(static_cast<proto::Path>(join.path));
   out.set_max_bytes(join.max_bytes);
-  for (const TypeInfo& row : kDataTypes) {
-    if (join.needs.Has(row.type)) out.add_types(std::string(row.name));
-  }
+  NameTypes(join.needs, &out);
   out.set_quantise(join.scale);
   out.set_quantise_int8(join.int8);
   out.set_tells_calls(join.tells_calls);
@@ -215,12 +213,8 @@ void ReadMembers(const proto::StoredGroup& stored, Names* names, Group* group) {
 proto::StoredTold ToStored(const JoinedReply& reply) {
   proto::StoredTold out;
   out.set_mode(static_cast<proto::Mode>(reply.mode));
-  for (const TypeInfo& row : kDataTypes) {
-    if (reply.abilities.Has(row.type)) out.add_types(std::string(row.name));
-  }
-  for (const OpInfo& row : kReduceOps) {
-    if (reply.abilities.Has(row.op)) out.add_operations(std::string(row.name));
-  }
+  NameTypes(reply.abilities, &out);
+  NameOperations(reply.abilities, &out);
   out.set_turns(reply.abilities.turns);
   out.set_asks(reply.asks);
   return out;
