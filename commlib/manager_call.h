@@ -4,7 +4,7 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <atomic>
+#include <utility>
 
 #include "proto/manager.grpc.pb.h"
 
@@ -30,12 +30,12 @@ class ManagerCall : public grpc::ClientBidiReactor<proto::ClientMessage, proto::
     StartRead(&in);
   }
 
-  // A hold keeps the call open for writes from other threads. Given back once, by who is first. True for that
-  // one.
-  bool GiveUpHold() {
-    if (held_.exchange(false)) return RemoveHold(), true;
-    return false;
+  // The hold keeps the call open for writes from any thread. Once it is given up gRPC may give its own part of
+  // the call free: no write begins afterwards. Both with the owner's lock.
+  void GiveUpHold() {
+    if (std::exchange(held_, false)) RemoveHold();
   }
+  bool held() const { return held_; }
 
   void OnReadDone(bool ok) override { owner_->OnRead(this, ok); }
   void OnWriteDone(bool ok) override { owner_->OnWritten(this, ok); }
@@ -48,7 +48,7 @@ class ManagerCall : public grpc::ClientBidiReactor<proto::ClientMessage, proto::
 
  private:
   Owner* const owner_;
-  std::atomic<bool> held_ = true;
+  bool held_ = true;
 };
 
 }  // namespace epic::internal

@@ -123,6 +123,27 @@ TEST(SessionReturn, AManagerThatDoesNotTakeItBackIsLost) {
   EXPECT_THAT(left.message(), HasSubstr("does not take this rank back: a message is join or leave"));
 }
 
+// No write goes into a stream that gRPC has given free.
+TEST(SessionReturn, MaySpeakWhileItsStreamEnds) {
+  std::atomic<bool> is_back = false;
+  FakeManager manager(InTurn({[](Stream* stream) {
+                                ReadOne(stream);
+                                WriteJoinedWithSecret(stream);
+                              },
+                              [&is_back](Stream* stream) {
+                                ReadOne(stream);
+                                is_back = true;
+                                WriteRejoined(stream);
+                                proto::ClientMessage said;
+                                while (stream->Read(&said) && !said.has_leave()) continue;
+                                WriteLeft(stream);
+                              }}));
+  const auto session = Joined(manager, kLongEnough);
+  while (!is_back) session->TellWindow({.messages = 1});
+  const Error left = session->Leave(kLongEnough, {});
+  EXPECT_TRUE(left.ok()) << left.message();
+}
+
 TEST(SessionReturn, AManagerThatStaysAwayIsLost) {
   std::promise<void> over;
   auto is_over = over.get_future().share();

@@ -116,7 +116,7 @@ class SessionStream : private ManagerCall::Owner {
     constexpr std::chrono::seconds kFinishTimeout(1);
     std::unique_lock lock(mutex_);
     finishing_ = true;
-    if (writes_.empty() && call_ != nullptr) call_->StartWritesDone();
+    if (writes_.empty() && CanWrite()) call_->StartWritesDone();
     changed_.wait_for(lock, kFinishTimeout, [this] { return call_ == nullptr; });
   }
 
@@ -174,7 +174,6 @@ class SessionStream : private ManagerCall::Owner {
   void OnRead(ManagerCall* call, bool ok) override {
     std::unique_lock lock(mutex_);
     if (!ok || call != call_) {
-      lock.unlock();
       call->GiveUpHold();  // OnOver knows why
       return;
     }
@@ -291,8 +290,10 @@ class SessionStream : private ManagerCall::Owner {
     if (finishing_) return;
     unsaid_.OnSaid(message);
     // What is said while nobody hears it is said when somebody does.
-    if (call_ != nullptr) Write(message);
+    if (CanWrite()) Write(message);
   }
+
+  bool CanWrite() const { return call_ != nullptr && call_->held(); }
 
   void Write(const proto::ClientMessage& message) {
     writes_.push(message);
