@@ -32,13 +32,18 @@ inline Error NoManager(const std::string& address, const std::string& who) {
                       who.empty() ? "" : ": ", who)};
 }
 
+inline std::string WhoIsAt(const std::string& address) {
+  return fmt::format("{} at {}", address.starts_with("unix:") ? "this host's inchost" : "the manager",
+                     address);
+}
+
 inline Error SessionBroke(const std::string& address) {
-  return {ErrorCode::kManagerLost, fmt::format("the session with the manager at {} broke", address)};
+  return {ErrorCode::kManagerLost, fmt::format("the session with {} broke", WhoIsAt(address))};
 }
 
 inline Error ManagerAway(const std::string& address, std::chrono::milliseconds time) {
-  return {ErrorCode::kManagerLost, fmt::format("the manager at {} has been away for {:g} s (EPIC_MANAGER_AWAY)", address,
-                                               static_cast<double>(time.count()) / 1000)};
+  return {ErrorCode::kManagerLost, fmt::format("{} has been away for {:g} s (EPIC_MANAGER_AWAY)",
+                                               WhoIsAt(address), static_cast<double>(time.count()) / 1000)};
 }
 
 // why: the manager's words.

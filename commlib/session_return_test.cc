@@ -3,11 +3,13 @@
 #include <chrono>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "commlib/session.h"
 #include "commlib/session_testing.h"
+#include "commlib/stream_end.h"
 #include "commlib/unsaid.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -23,6 +25,7 @@ void WriteJoinedWithSecret(Stream* stream) {
   joined.set_group_id(5);
   joined.set_generation(2);
   joined.set_secret("secret");
+  joined.set_durable(true);
   joined.set_path(proto::PATH_HOSTS);
   joined.set_path_mtu(1024);
   stream->Write(message);
@@ -193,6 +196,26 @@ TEST(SessionReturn, MayEndWhileItsManagerIsAway) {
   again.get_future().wait();
   session.reset();
   over.set_value();
+}
+
+// Where the manager lives it takes back also those whose groups would end with it.
+TEST(StreamEnd, AStreamMayBeFollowedByAnother) {
+  const std::string own = "192.0.2.1:7400", daemon = "unix:/run/epic/host.sock";
+  std::optional<JoinedInfo> joined;
+  for (const bool has_secret : {false, true}) {
+    for (const bool durable : {false, true}) {
+      joined.emplace().secret = has_secret ? "secret" : "";
+      joined->durable = durable;
+      EXPECT_EQ(MayReturn(own, joined, grpc::UNAVAILABLE), has_secret && durable);
+      EXPECT_EQ(MayReturn(daemon, joined, grpc::ABORTED), has_secret && durable) << "it has lost the manager";
+      EXPECT_EQ(MayReturn(daemon, joined, grpc::UNAVAILABLE), has_secret) << "it has ended";
+    }
+  }
+  joined.reset();
+  EXPECT_TRUE(MayReturn(own, joined, grpc::UNAVAILABLE));
+  EXPECT_FALSE(MayReturn(own, joined, grpc::UNIMPLEMENTED));
+  EXPECT_TRUE(MayReturn(daemon, joined, grpc::ABORTED));
+  EXPECT_FALSE(MayReturn(daemon, joined, grpc::UNAVAILABLE)) << "no manager knows its join";
 }
 
 TEST(Unsaid, HasEndsFirstAndTheLastOfTheRest) {

@@ -135,6 +135,7 @@ JoinedInfo FromProto(const proto::Joined& joined) {
   info.group_id = joined.group_id();
   info.generation = joined.generation();
   info.secret = joined.secret();
+  info.durable = joined.durable();
   info.path = GoesByHosts(joined) ? PathChoice::kHosts : PathChoice::kNetwork;
   // Of the network's path it is why single calls may not go by the hosts.
   if (GoesByHosts(joined)) info.path_reason = joined.path_reason();

@@ -46,7 +46,8 @@ struct MulticastInfo {
 struct JoinedInfo {
   uint64_t group_id = 0;
   uint32_t generation = 0;
-  std::string secret;  // with which the rank comes back to it; empty: the group ends with its manager
+  std::string secret;    // with which the rank comes back to it; empty: it may not
+  bool durable = false;  // also to the next manager; else the group ends with its manager
   // kNetwork or kHosts, and why the latter. By the hosts' path there is no switch, and what tells of one is
   // not set: `mode`, the other end's address, QPN and PSNs in `connect`, M, W.
   PathChoice path = PathChoice::kNetwork;

@@ -27,6 +27,7 @@
 #include "commlib/session.h"
 #include "commlib/session_errors.h"
 #include "commlib/session_messages.h"
+#include "commlib/stream_end.h"
 #include "commlib/timeouts.h"
 #include "commlib/unsaid.h"
 #include "commlib/wait_question.h"
@@ -110,8 +111,7 @@ class SessionStream : private ManagerCall::Owner {
     return question_ ? question_->words() : "";
   }
 
-  // Half-closes the stream and waits for the manager to end it: a cancelled stream could lose what was
-  // written.
+  // Half-closes the stream and waits for its end: a cancelled one could lose what was written.
   void Finish() {
     constexpr std::chrono::seconds kFinishTimeout(1);
     std::unique_lock lock(mutex_);
@@ -196,7 +196,7 @@ class SessionStream : private ManagerCall::Owner {
     if (message.has_rejoined()) {
       away_ = false;
       ++absences_;
-      Log(LogLevel::kInfo, "group {}: rank {}: the manager at {} is back", group_, rank_, manager_);
+      Log(LogLevel::kInfo, "group {}: rank {}: {} is back", group_, rank_, WhoIsAt(manager_));
       return false;
     }
     // Who does not know this life of the group, or such a rank, is not its manager.
@@ -223,7 +223,9 @@ class SessionStream : private ManagerCall::Owner {
     if (call == call_) {
       call_ = nullptr;
       writes_ = {};
-      if (MayReturn(status)) {
+      const bool waits = !closing_ && !finishing_ && away_timeout_.count() != 0;
+      if (waits && !state_.left() && !state_.failure() &&
+          MayReturn(manager_, state_.joined(), status.error_code())) {
         GoAway(call->heard);
       } else if (state_.Fail(call->heard || away_ ? SessionBroke(manager_)
                                                   : NothingHeard(manager_, status))) {
@@ -234,23 +236,12 @@ class SessionStream : private ManagerCall::Owner {
     changed_.notify_all();
   }
 
-  // Of a session whose stream has broken. While it joins, only if the manager has gone by that.
-  bool MayReturn(const grpc::Status& status) const {
-    if (closing_ || finishing_ || state_.left() || state_.failure() || away_timeout_.count() == 0)
-      return false;
-    const grpc::StatusCode code = status.error_code();
-    // A host's daemon says so if it is its manager that has gone; when it goes itself, its ranks are lost.
-    if (manager_.starts_with("unix:") && code != grpc::ABORTED) return false;
-    if (state_.joined()) return !state_.joined()->secret.empty();
-    return code == grpc::UNAVAILABLE || code == grpc::CANCELLED || code == grpc::ABORTED;
-  }
-
   // Who has said nothing yet may be no manager: it has no longer than one that cannot be reached.
   void GoAway(bool heard) {
     constexpr std::chrono::milliseconds kAgainAfter(100);  // before another stream
     const bool is_news = !std::exchange(state_.joined() ? away_ : joins_again_, true);
     if (is_news) {
-      Log(LogLevel::kWarn, "group {}: rank {}: the manager at {} is away", group_, rank_, manager_);
+      Log(LogLevel::kWarn, "group {}: rank {}: {} is away", group_, rank_, WhoIsAt(manager_));
       const auto patience = heard ? away_timeout_ : std::min(away_timeout_, manager_timeout_);
       alarms_.Ring(patience, [this, patience, absence = absences_] { GiveUp(absence, patience); });
     }
@@ -337,9 +328,8 @@ class SessionStream : private ManagerCall::Owner {
     changed_.notify_all();
   }
 
-  // With the lock held. Handlers block while they make connections: a thread of their own, from when there is
-  // something to tell, leaves gRPC's to read what the manager says meanwhile. False if there can be none, and
-  // the session has failed by that.
+  // Handlers block while they make connections: a thread of their own, from when there is something to tell,
+  // leaves gRPC's to read meanwhile. False if there can be none, and the session has failed by that.
   bool TellPeers() {
     if (closing_ || !peer_handler_ || !state_.has_peers()) return true;
     changed_.notify_all();

@@ -82,6 +82,7 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
     {
       const std::lock_guard lock(mutex_);
       stop_ = true;
+      relay_.OnStop();
       if (context_ != nullptr) context_->TryCancel();
     }
     changed_.notify_all();
@@ -139,9 +140,12 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
     if (found != ranks_.end()) found->second->Send(message, last);
   }
 
-  void Break(RankId rank) override {
+  void Break(RankId rank, bool manager_lives) override {
     const auto found = ranks_.find(rank);
-    if (found != ranks_.end()) found->second->End({grpc::ABORTED, "this host has lost the manager"});
+    if (found == ranks_.end()) return;
+    found->second->End(manager_lives
+                           ? grpc::Status(grpc::UNAVAILABLE, "this host's daemon stood still, or ends")
+                           : grpc::Status(grpc::ABORTED, "this host has lost the manager"));
   }
 
   // RankStream::Sink.
@@ -226,7 +230,7 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
       lock.lock();
       context_ = nullptr;
       const std::string why = Why(status);
-      relay_.OnStreamEnd(why);
+      if (!stop_) relay_.OnStreamEnd(why, status.error_code() == grpc::DEADLINE_EXCEEDED);
       if (!stop_) Say(fmt::format("waiting for the manager at {}: {}", options_.manager, why), false);
       changed_.wait_for(lock, kRetry, [this] { return stop_; });
     }

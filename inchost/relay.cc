@@ -42,8 +42,11 @@ void Relay::OnManager(Nanos now, const proto::ToHost& message) {
       const auto found = ranks_.find(told.session());
       if (found == ranks_.end() || found->second.ended) return;
       found->second.ended = told.last();
-      // A manager that keeps no groups takes nobody back.
-      if (told.message().has_joined()) found->second.rejoins &= !told.message().joined().secret().empty();
+      if (told.message().has_joined()) {
+        found->second.joined = true;
+        found->second.durable = told.message().joined().durable();
+        found->second.rejoins &= !told.message().joined().secret().empty();
+      }
       return world_->ToRank(told.session(), told.message(), told.last());
     }
     case proto::ToHost::KIND_NOT_SET:
@@ -51,7 +54,7 @@ void Relay::OnManager(Nanos now, const proto::ToHost& message) {
   }
 }
 
-void Relay::OnStreamEnd(const std::string& why) {
+void Relay::OnStreamEnd(const std::string& why, bool manager_lives) {
   const bool was_connected = std::exchange(connected_, false);
   streaming_ = false;
   trouble_ = why;
@@ -59,13 +62,26 @@ void Relay::OnStreamEnd(const std::string& why) {
   for (auto& [id, rank] : ranks_) {
     if (!rank.known || rank.ended) continue;
     rank.known = false;
-    if (rank.rejoins) {
+    if (rank.rejoins && (manager_lives || rank.durable)) {
       rank.ended = true;
-      world_->Break(id);
+      world_->Break(id, manager_lives && rank.joined);
       continue;
     }
     End(id, &rank, proto::ERROR_MANAGER_LOST,
         fmt::format("this host has lost the manager at {}: {}", manager_, why));
+  }
+}
+
+void Relay::OnStop() {
+  for (auto& [id, rank] : ranks_) {
+    if (rank.ended) continue;
+    if (rank.rejoins && rank.joined) {
+      rank.ended = true;
+      world_->Break(id, true);
+    } else {
+      End(id, &rank, proto::ERROR_MANAGER_LOST,
+          "this host's daemon (inchost), by which the rank reaches the manager, has ended");
+    }
   }
 }
 
@@ -75,7 +91,7 @@ void Relay::OnRank(Nanos now, RankId id, const proto::ClientMessage& message) {
   if (is_new) rank.since = now;
   if (rank.ended) return;
   if (is_new) {
-    rank.returns = message.has_rejoin();
+    rank.returns = rank.joined = message.has_rejoin();
     rank.rejoins = rank.returns || message.join().rejoins();
   }
   if (is_new && !message.has_join() && !message.has_rejoin())

@@ -23,8 +23,9 @@ class RelayWorld {
   virtual void ToManager(const proto::FromHost& message) = 0;
   // last: the rank's session ends with it.
   virtual void ToRank(RankId rank, const proto::ServerMessage& message, bool last) = 0;
-  // The rank's session breaks, without a word: it comes back by another one.
-  virtual void Break(RankId rank) = 0;
+  // The rank's session breaks, without a word: it comes back by another one. manager_lives: what has ended is
+  // this host's stream alone, or its daemon, and the manager still knows the rank.
+  virtual void Break(RankId rank, bool manager_lives) = 0;
 };
 
 class Relay {
@@ -41,8 +42,11 @@ class Relay {
   // the host when it welcomes it.
   void OnStream(Nanos now, const proto::HostInfo& info);
   void OnManager(Nanos now, const proto::ToHost& message);
-  // The stream has ended, or could not be had. why: for ranks, as what is wrong.
-  void OnStreamEnd(const std::string& why);
+  // The stream has ended, or could not be had. why: for ranks, as what is wrong. manager_lives: it has ended
+  // it.
+  void OnStreamEnd(const std::string& why, bool manager_lives = false);
+  // The daemon ends: who may come back does so by the next one.
+  void OnStop();
 
   // Ranks.
   void OnRank(Nanos now, RankId rank, const proto::ClientMessage& message);
@@ -59,7 +63,9 @@ class Relay {
     Nanos since = 0;
     bool known = false;                         // to the manager
     bool ended = false;                         // its last message has been sent
-    bool rejoins = false;                       // it comes back when the manager has been away
+    bool rejoins = false;                       // it may come back by another session
+    bool joined = false;                        // it has been told so in this session, or has come back by it
+    bool durable = true;  // as far as one knows it may come back to another manager, too
     bool returns = false;                       // it has come back by this session
     std::vector<proto::ClientMessage> waiting;  // for the manager, its join the first
   };

@@ -24,8 +24,11 @@ class World : public RelayWorld {
     to_ranks[rank].push_back(message);
     if (last) ended.push_back(rank);
   }
-  void Break(RankId rank) override { broken.push_back(rank); }
-  std::vector<RankId> broken;
+  void Break(RankId rank, bool manager_lives) override {
+    (manager_lives ? returned : broken).push_back(rank);
+  }
+  std::vector<RankId> broken;    // as the manager has gone
+  std::vector<RankId> returned;  // as it lives
   std::vector<std::string> to_manager;
   std::map<RankId, std::vector<proto::ServerMessage>> to_ranks;
   std::vector<RankId> ended;
@@ -182,6 +185,7 @@ TEST_F(RelayTest, ARankThatMayComeBackIsNotToldThatTheManagerIsAway) {
   for (const RankId rank : {1, 2, 3}) relay_.OnRank(0, rank, join);
   proto::ToHost joined = Told(1, false);
   joined.mutable_told()->mutable_message()->mutable_joined()->set_secret("s");
+  joined.mutable_told()->mutable_message()->mutable_joined()->set_durable(true);
   relay_.OnManager(0, joined);
   joined.mutable_told()->set_session(2);
   joined.mutable_told()->mutable_message()->mutable_joined()->clear_secret();
@@ -203,6 +207,36 @@ TEST_F(RelayTest, ARankThatMayComeBackIsNotToldThatTheManagerIsAway) {
   relay_.OnManager(kSecond, Welcome());
   ASSERT_GE(world_.to_manager.size(), 22u);
   EXPECT_THAT(world_.to_manager[1], HasSubstr("rejoin"));
+}
+
+// Its stream has been ended by the manager, as the daemon stood still, or the daemon ends: the manager lives,
+// and takes back also those whose groups end with it.
+TEST_F(RelayTest, WhereTheManagerLivesRanksComeBackToIt) {
+  const auto some = [this] {
+    Connect();
+    proto::ClientMessage join = Join("g"), rejoin;
+    join.mutable_join()->set_rejoins(true);
+    rejoin.mutable_rejoin()->set_group("g");
+    for (const RankId rank : {1, 2}) relay_.OnRank(0, rank, join);
+    relay_.OnRank(0, 3, rejoin);
+    relay_.OnRank(0, 4, Join("old"));
+    proto::ToHost joined = Told(1, false);
+    joined.mutable_told()->mutable_message()->mutable_joined()->set_secret("s");
+    relay_.OnManager(0, joined);
+  };
+  some();
+  relay_.OnStreamEnd("it refuses this host", true);
+  EXPECT_THAT(world_.returned, ElementsAre(1, 3));
+  EXPECT_THAT(world_.broken, ElementsAre(2)) << "it joins again";
+  EXPECT_THAT(world_.ended, ElementsAre(4));
+  for (const RankId rank : {1, 2, 3, 4}) relay_.OnRankClosed(rank);
+  world_ = {};
+  some();
+  relay_.OnStop();
+  EXPECT_THAT(world_.returned, ElementsAre(1, 3));
+  EXPECT_THAT(world_.broken, IsEmpty());
+  EXPECT_THAT(world_.ended, ElementsAre(2, 4));
+  EXPECT_THAT(world_.to_ranks[2].back().failure().message(), HasSubstr("this host's daemon (inchost)"));
 }
 
 }  // namespace

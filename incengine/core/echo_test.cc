@@ -7,6 +7,7 @@
 #include "incengine/core/echo_testing.h"
 #include "incengine/core/switch.h"
 #include "incengine/core/switch_testing.h"
+#include "roce/arp.h"
 #include "roce/view.h"
 
 namespace epic::engine {
@@ -157,6 +158,45 @@ TEST_F(ProbeTest, AnEchoByAnotherPortIsForged) {
   Receive(0, echo);
   EXPECT_EQ(NotForSwitch(), 1u);
   EXPECT_EQ(Ask().answered, 0u);
+}
+
+// A host's kernel answers ARP, whatever it lets through.
+TEST_F(ProbeTest, AHostIsAskedByArp) {
+  const ProbeTarget host{.ip = kOtherIp, .mac = kOtherMac, .port = 1, .by_arp = true};
+  const auto ask = [&] {
+    sink_.sent.clear();
+    const uint32_t answered = switch_.Probe(host, sink_).answered;
+    EXPECT_THAT(sink_.sent, SizeIs(1));
+    return answered;
+  };
+  ask();
+  const auto request = roce::ParseArp(sink_.sent[0].frame);
+  ASSERT_TRUE(request);
+  EXPECT_EQ(request->dst, kOtherMac);
+  EXPECT_EQ(request->target_ip, kOtherIp);
+  EXPECT_EQ(request->op, roce::ArpOp::kRequest);
+  const auto answer = [&](PortId port, const roce::Arp& arp) {
+    Bytes frame(roce::kMaxArpFrameBytes);
+    frame.resize(roce::WriteArp(arp, frame));
+    Receive(port, frame);
+  };
+  const roce::Arp right = roce::ArpReplyTo(*request, kOtherMac);
+  answer(0, right);
+  EXPECT_EQ(ask(), 0u) << "by another port";
+  roce::Arp forged = roce::ArpReplyTo(*request, {2, 0, 0, 0, 0, 9});
+  answer(1, forged);
+  EXPECT_EQ(ask(), 0u) << "of another MAC";
+  forged = right;
+  forged.op = roce::ArpOp::kRequest;
+  answer(1, forged);
+  EXPECT_EQ(ask(), 0u) << "no answer";
+  forged = right;
+  forged.sender_ip = Ipv4{0x0a00ff09};
+  answer(1, forged);
+  EXPECT_EQ(ask(), 0u) << "nobody has asked for it";
+  answer(1, right);
+  EXPECT_EQ(ask(), 1u);
+  EXPECT_EQ(ask(), 2u);
 }
 
 TEST_F(ProbeTest, KeepsABoundedNumberOfTargets) {

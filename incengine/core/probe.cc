@@ -29,6 +29,21 @@ ProbeAnswer Prober::Ask(const ProbeTarget& target, Ipv4 own_ip, const roce::MacA
   Asked& asked = asked_[target.ip];
   asked.requests.OnRequest(number);
   asked.port = target.port;
+  asked.by_arp.reset();
+  if (target.by_arp) {
+    asked.by_arp = target.mac;
+    frame->assign(roce::kMaxArpFrameBytes, 0);
+    frame->resize(roce::WriteArp({.dst = target.mac,
+                                  .src = own_mac,
+                                  .vlan = {},
+                                  .op = roce::ArpOp::kRequest,
+                                  .sender_mac = own_mac,
+                                  .sender_ip = own_ip,
+                                  .target_mac = {},
+                                  .target_ip = target.ip},
+                                 *frame));
+    return answer;
+  }
 
   constexpr size_t kUdpBytes = roce::UdpView::kBytes + kDataBytes;
   constexpr size_t kIpBytes = roce::Ipv4View::kBytes + kUdpBytes;
@@ -57,8 +72,16 @@ bool Prober::OnFrame(PortId port, std::span<const uint8_t> frame, Ipv4 own_ip) {
   const roce::Bytes data = udp->payload();
   if (data.size() < kDataBytes || !std::ranges::equal(kText, data.first(kText.size()))) return false;
   const auto asked = asked_.find(ip->src());
-  if (asked == asked_.end() || asked->second.port != port) return false;
+  if (asked == asked_.end() || asked->second.port != port || asked->second.by_arp) return false;
   return asked->second.requests.OnEcho(roce::LoadBe32(&data[kText.size()]));
+}
+
+void Prober::OnArp(PortId port, const roce::Arp& arp) {
+  const auto asked = asked_.find(arp.sender_ip);
+  if (arp.op != roce::ArpOp::kReply || asked == asked_.end()) return;
+  Asked& of = asked->second;
+  if (of.port != port || of.by_arp != arp.sender_mac || arp.src != arp.sender_mac) return;
+  of.requests.OnEcho(of.requests.last_number());
 }
 
 }  // namespace epic::engine

@@ -281,6 +281,7 @@ bool Switch::OnArp(Nanos now, PortId port, std::span<const uint8_t> frame, Frame
   const auto arp = roce::ParseArp(frame);
   if (!arp) return false;
   if (neighbours_.OnArp(now, port, *arp)) sink.NeighboursChanged();
+  prober_.OnArp(port, *arp);
   if (arp->op == roce::ArpOp::kRequest) return AnswerArp(port, *arp, sink);
   return arp->dst == config_.mac && arp->target_ip == config_.address;  // what Locate has asked for
 }

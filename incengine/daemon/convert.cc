@@ -180,7 +180,8 @@ StatusOr<engine::ProbeTarget> FromProto(const proto::ProbeRequest& message, cons
   if (!mac.ok()) return mac.status();
   const auto port = PortFromName(message.port(), ports, "port");
   if (!port.ok()) return port.status();
-  return engine::ProbeTarget{.ip = Ipv4{message.ip()}, .mac = *mac, .port = *port};
+  return engine::ProbeTarget{
+      .ip = Ipv4{message.ip()}, .mac = *mac, .port = *port, .by_arp = message.by_arp()};
 }
 
 proto::EndpointConfig ToProto(const engine::EndpointConfig& config, const PortNames& ports) {

@@ -16,6 +16,7 @@ std::string RenderHosts(const proto::ListHostsReply& reply) {
     std::vector<std::string> row{info.name(), info.version(),
                                  fmt::format("{} ms ago", state.last_heard_ms_ago()),
                                  fmt::format("{}", state.sessions())};
+    if (!state.away().empty()) row = {info.name(), "-", "away", "-"};
     if (info.ports().empty()) row.insert(row.end(), 6, "-");
     for (const proto::HostPort& port : info.ports()) {
       row.resize(4);

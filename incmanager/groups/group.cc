@@ -1,5 +1,7 @@
 #include "incmanager/groups/group.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -72,6 +74,22 @@ std::vector<NodeId> HostsOf(const Group& group) {
   std::vector<NodeId> hosts;
   for (const auto& [rank, member] : group.members) hosts.push_back(member.host);
   return hosts;
+}
+
+std::string WhereIs(const Member& member) {
+  return fmt::format("{} (pid {})",
+                     member.join.host_name.empty() ? ToString(member.join.ip) : member.join.host_name,
+                     member.join.pid);
+}
+
+Failure RankGone(const Member& member, const std::string& why) {
+  const uint32_t rank = member.join.rank;
+  if (member.refused.ok())
+    return RankFailure(ErrorCode::kRankLost, rank,
+                       fmt::format("rank {} on {} is gone: {}", rank, WhereIs(member), why));
+  return RankFailure(member.refused.code, rank,
+                     fmt::format("rank {} on {} is gone, whose call was refused: {}", rank, WhereIs(member),
+                                 member.refused.message));
 }
 
 }  // namespace epic::manager

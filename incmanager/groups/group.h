@@ -129,6 +129,7 @@ struct Member {
   bool away = false;   // it has none, and may come back
   bool returned = false;      // it has come back once, or is to: it may say again what it has said
   Nanos away_from = 0;
+  std::string away_since;     // what then was, for people: "the manager was away"
   Nanos back_by = kNever;     // of one that is away
   std::string secret;         // with which it does; empty: it may not
   bool left = false;
@@ -178,6 +179,13 @@ struct Group {
   std::set<NodeId> removing;
   bool removal_started = false;
 };
+
+// "h0 (pid 17)"
+std::string WhereIs(const Member& member);
+
+// What those who are still there are told of a rank that is gone, for this reason. They all get a switch's
+// refusal themselves, but only as long as it can be repeated.
+Failure RankGone(const Member& member, const std::string& why);
 
 // Whether some rank that has joined asks for multicast; those that would only take it do not.
 bool AsksForMulticast(const Group& group);

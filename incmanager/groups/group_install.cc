@@ -248,7 +248,7 @@ void GroupLife::Run(Nanos now, Group* group) {
   }
   if (keeps_) changed_.ids.insert(group->id);
   for (auto& [rank, member] : group->members) {
-    if (keeps_ && member.join.rejoins) {
+    if (member.join.rejoins) {
       while (member.secret.size() < kSecretBytes) member.secret += static_cast<char>(secrets_() & 0xff);
     }
     TellJoined(*group, member);
@@ -258,6 +258,7 @@ void GroupLife::Run(Nanos now, Group* group) {
 void GroupLife::TellJoined(const Group& group, const Member& member) {
   JoinedReply reply = group.plan.replies[member.join.rank];
   reply.secret = member.secret;
+  reply.durable = keeps_;
   reply.multicast = group.multicast;
   reply.no_multicast = group.no_multicast;
   world_->Send(member.session, reply);

@@ -6,28 +6,6 @@
 #include <utility>
 
 namespace epic::manager {
-namespace {
-
-std::string Describe(const Member& member) {
-  return fmt::format("{} (pid {})",
-                     member.join.host_name.empty() ? ToString(member.join.ip) : member.join.host_name,
-                     member.join.pid);
-}
-
-// What those who are still there are told of a rank whose session has ended, for this reason. They all get a
-// switch's refusal themselves, but only as long as it can be repeated.
-Failure Gone(const Member& member, const std::string& why) {
-  const uint32_t rank = member.join.rank;
-  if (member.refused.ok())
-    return RankFailure(ErrorCode::kRankLost, rank,
-                       fmt::format("rank {} on {} is gone: {}", rank, Describe(member), why));
-  return RankFailure(member.refused.code, rank,
-                     fmt::format("rank {} on {} is gone, whose call was refused: {}", rank, Describe(member),
-                                 member.refused.message));
-}
-
-}  // namespace
-
 GroupLife::GroupLife(const Topology* topology, const SwitchTable* switches, GroupWorld* world,
                      const GroupOptions& options, uint64_t seed)
     : topology_(topology),
@@ -111,7 +89,7 @@ void GroupLife::OnJoin(Nanos now, SessionId session, const JoinRequest& join) {
                 .deadline = join.join_timeout_ms == UINT32_MAX ? kNever : now + timeout};
   if (group->members.empty()) group->next_waiting = now + kWaitingInterval;
   world_->Note(fmt::format("group {}: rank {} of {} joined from {} at {}", join.group, join.rank,
-                           join.world_size, Describe(member), topology_->nodes[member.host].name));
+                           join.world_size, WhereIs(member), topology_->nodes[member.host].name));
   group->join_deadline = std::min(group->join_deadline, member.deadline);
   group->members.emplace(join.rank, std::move(member));
   sessions_[session] = group->id;
@@ -148,7 +126,7 @@ void GroupLife::OnAbort(Nanos now, SessionId session, const std::string& reason)
   const uint32_t rank = member->join.rank;
   FailGroup(now, group,
             RankFailure(ErrorCode::kAborted, rank,
-                        fmt::format("rank {} on {} aborted: {}", rank, Describe(*member), reason)));
+                        fmt::format("rank {} on {} aborted: {}", rank, WhereIs(*member), reason)));
 }
 
 void GroupLife::OnMismatch(Nanos now, SessionId session, const std::string& how) {
@@ -178,6 +156,12 @@ void GroupLife::OnWindow(SessionId session, const WindowInUse& window) {
     member->window = window;
 }
 
+std::optional<Ipv4> GroupLife::AddressOf(SessionId session) {
+  const Member* const member = OfSession(session).second;
+  if (member == nullptr) return std::nullopt;
+  return member->join.ip;
+}
+
 void GroupLife::OnSessionClosed(Nanos now, SessionId session, const std::string& why) {
   const auto [group, member] = OfSession(session);
   if (group == nullptr) return;
@@ -200,7 +184,7 @@ void GroupLife::OnSessionClosed(Nanos now, SessionId session, const std::string&
     case GroupPhase::kRunning:
     case GroupPhase::kLeaving:
       // Also of one that has left: who has not had its last acknowledgement would wait for it for ever.
-      return FailGroup(now, group, Gone(*member, why));
+      return FailGroup(now, group, RankGone(*member, why));
     case GroupPhase::kFailed: {
       if (std::ranges::none_of(group->members, [](const auto& m) { return m.second.open; }))
         StartRemoval(now, group);

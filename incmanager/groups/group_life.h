@@ -111,7 +111,8 @@ class GroupLife {
   static constexpr Nanos kBackWithin = 60 * kSecond;
   // An attempt to connect that began while nobody was there may take 20 s.
   static constexpr Nanos kOthersBackWithin = 30 * kSecond;
-  // From now on ranks that join with `rejoins` get a secret, and what is to be kept of groups is noted for the following.
+  // From now on ranks are told that their groups outlive the manager, and what is to be kept of groups is
+  // noted for the following.
   void StartKeeping() { keeps_ = true; }
   // Groups that have begun or ceased to run since the last call, and names of those that have ended.
   struct Changed {
@@ -128,10 +129,16 @@ class GroupLife {
   // known (kManagerLost); or that it is not that rank (kInvalidArgument), which disturbs nobody else. Of a rank that is
   // there the session before ends without a word.
   void OnRejoin(Nanos now, SessionId session, const RejoinRequest& rejoin);
-  // The session has broken because the manager stood still: the rank has kReturnsWithin to come back. False if it may not:
-  // then the session is closed.
-  bool OnSessionAway(Nanos now, SessionId session);
+  // The session has broken, and not by the rank: it has so long to come back. since: what was, for people.
+  // Nothing if it may not come back, and the session is to be closed; else the address of its host.
+  std::optional<Ipv4> OnSessionAway(Nanos now, SessionId session, Nanos within, const std::string& since);
   static constexpr Nanos kReturnsWithin = 10 * kSecond;
+  // The daemon of the host with these addresses is here again: its ranks that are away come back now, or not
+  // at all.
+  void OnDaemonBack(Nanos now, const std::set<Ipv4>& host);
+  static constexpr Nanos kBackWithDaemon = 5 * kSecond;
+  // Its ranks that are away are lost.
+  void OnHostLost(Nanos now, const std::set<Ipv4>& host, const std::string& why);
   // refused: what a switch refused a call of this rank with, if it leaves for that (Leave in
   // proto/manager.proto).
   void OnLeave(Nanos now, SessionId session, const Failure& refused = {});
@@ -155,6 +162,8 @@ class GroupLife {
   // why: for the other ranks.
   void OnSessionClosed(Nanos now, SessionId session, const std::string& why = "its session broke");
   bool HasSession(SessionId session) const { return sessions_.contains(session); }
+  // That of its rank's host; nothing if it is no rank's.
+  std::optional<Ipv4> AddressOf(SessionId session);
 
   // Switches.
   void OnInstalled(Nanos now, NodeId node, uint64_t group_id, const InstallAnswer& answer);

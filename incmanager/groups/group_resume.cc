@@ -45,6 +45,7 @@ void GroupLife::ResumeGroup(Nanos now, Group group) {
     member.open = false;
     member.away = member.returned = true;
     member.away_from = now;
+    member.away_since = "the manager was away";
     member.back_by = now + kBackWithin;
   }
   if (group.allocation) load_.Apply(*group.allocation);
@@ -98,17 +99,42 @@ void GroupLife::OnContexts(Nanos now, NodeId node, const std::set<uint64_t>& gro
   for (auto& [id, group] : groups_) group.unsure.erase(node);
 }
 
-bool GroupLife::OnSessionAway(Nanos now, SessionId session) {
+std::optional<Ipv4> GroupLife::OnSessionAway(Nanos now, SessionId session, Nanos within,
+                                             const std::string& since) {
   const auto [group, member] = OfSession(session);
   if (group == nullptr || !IsInUse(group->phase) || group->removal_started || member->secret.empty())
-    return false;
+    return std::nullopt;
   sessions_.erase(session);
   member->open = false;
   member->away = member->returned = true;
   member->away_from = now;
-  member->back_by = now + kReturnsWithin;
+  member->away_since = since;
+  member->back_by = now + within;
   SetDue(group);
-  return true;
+  return member->join.ip;
+}
+
+void GroupLife::OnDaemonBack(Nanos now, const std::set<Ipv4>& host) {
+  for (auto& [id, group] : groups_) {
+    if (!IsInUse(group.phase)) continue;
+    for (auto& [rank, member] : group.members) {
+      if (member.away && host.contains(member.join.ip))
+        member.back_by = std::min(member.back_by, now + kBackWithDaemon);
+    }
+    SetDue(&group);
+  }
+}
+
+void GroupLife::OnHostLost(Nanos now, const std::set<Ipv4>& host, const std::string& why) {
+  FailWhere(
+      now,
+      [&](const Group& group) {
+        for (const auto& [rank, member] : group.members) {
+          if (member.away && host.contains(member.join.ip)) return RankGone(member, why);
+        }
+        return Failure{};
+      },
+      /*goes_round=*/false);
 }
 
 Nanos GroupLife::BackBy(const Group& group) {
@@ -122,10 +148,10 @@ void GroupLife::FailAway(Nanos now, Group* group) {
     if (!member.away || now < member.back_by) continue;
     return FailGroup(
         now, group,
-        RankFailure(ErrorCode::kRankLost, rank,
-                    fmt::format("rank {} on {} is gone: it has not come back since the manager "
-                                "was away, and that is {} s ago",
-                                rank, member.join.host_name, (now - member.away_from) / kSecond)));
+        RankFailure(
+            ErrorCode::kRankLost, rank,
+            fmt::format("rank {} on {} is gone: it has not come back since {}, and that is {} s ago", rank,
+                        member.join.host_name, member.away_since, (now - member.away_from) / kSecond)));
   }
   SetDue(group);
 }

@@ -108,6 +108,7 @@ struct JoinedReply {
   std::optional<MulticastGroup> multicast;
   Failure no_multicast;  // why none, if some rank asks for it or would take it
   std::string secret;    // with which it may come back; empty: it may not
+  bool durable = false;  // also to the next manager
 };
 
 // One end of a tree edge as its switch sees it; see EndpointConfig in proto/switch.proto.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "incmanager/text.h"
 #include "incmanager/topology.h"
@@ -60,9 +61,18 @@ std::string HostTable::NameOf(HostId host) const {
                : fmt::format("{} ({})", Shortened(info.name), ToString(info.ports.front().ip));
 }
 
-void HostTable::OnHeard(Nanos now, HostId host) {
+bool HostTable::OnHeard(Nanos now, HostId host) {
   const auto found = hosts_.find(host);
-  if (found != hosts_.end()) found->second.last_heard = now;
+  if (found == hosts_.end()) return false;
+  found->second.last_heard = now;
+  if (!std::exchange(found->second.silent, false)) return false;
+  found->second.returns_until = now + kHeardToBreakIn;
+  return true;
+}
+
+bool HostTable::MayReturn(Nanos now, HostId host) const {
+  const auto found = hosts_.find(host);
+  return found != hosts_.end() && now <= found->second.returns_until;
 }
 
 std::optional<uint64_t> HostTable::FindSession(HostId host, uint64_t number) const {
@@ -103,10 +113,11 @@ std::vector<uint64_t> HostTable::Remove(HostId host) {
   return gone;
 }
 
-std::vector<HostId> HostTable::Silent(Nanos now) const {
+std::vector<HostId> HostTable::Silent(Nanos now) {
   std::vector<HostId> silent;
-  for (const auto& [id, entry] : hosts_) {
-    if (now - entry.last_heard > kHostLostAfter) silent.push_back(id);
+  for (auto& [id, entry] : hosts_) {
+    if (now - entry.last_heard <= kHostSilentAfter || std::exchange(entry.silent, true)) continue;
+    silent.push_back(id);
   }
   return silent;
 }

@@ -17,8 +17,8 @@ namespace epic::manager {
 
 // Of a daemon's stream: another one each time that it connects.
 using HostId = uint64_t;
-// Silent for longer, a host is lost with its ranks.
-inline constexpr Nanos kHostLostAfter = 6 * kSecond;
+// Silent for longer, a daemon is away, and its host is asked whether it lives (host_doubts.h).
+inline constexpr Nanos kHostSilentAfter = 4 * kSecond;
 
 // A RoCE port with an IPv4 GID; see HostPort in proto/manager.proto.
 struct HostPort {
@@ -47,6 +47,8 @@ class HostTable {
   struct Entry {
     HostInfo info;
     Nanos last_heard = 0;
+    bool silent = false;      // it was told by Silent, and has not been heard since
+    Nanos returns_until = 0;  // it was silent: a session that ends by then has broken for that, maybe
     std::map<uint64_t, uint64_t> sessions;  // number -> session of the manager
   };
 
@@ -55,7 +57,11 @@ class HostTable {
   // another host with a daemon, or the name is and one of both has no address; names both). After an error
   // what it said before holds.
   Status Register(Nanos now, HostId host, const HostInfo& info);
-  void OnHeard(Nanos now, HostId host);
+  // True if it was silent.
+  bool OnHeard(Nanos now, HostId host);
+  // Ranks have seen their daemon stand still, and broken their sessions for that, maybe: they may come back.
+  bool MayReturn(Nanos now, HostId host) const;
+  static constexpr Nanos kHeardToBreakIn = 2 * kSecond;
   // "h0"; "h0 (10.0.0.1)" while there are several of this name. Of a host that is registered.
   std::string NameOf(HostId host) const;
   bool IsRegistered(HostId host) const { return hosts_.contains(host); }
@@ -69,8 +75,8 @@ class HostTable {
 
   // The daemon's stream has ended. Returns the sessions of its ranks, which go with it.
   std::vector<uint64_t> Remove(HostId host);
-  // Who has not been heard for longer than kHostLostAfter.
-  std::vector<HostId> Silent(Nanos now) const;
+  // Who has not been heard for longer than kHostSilentAfter, and was not among these since it was heard last.
+  std::vector<HostId> Silent(Nanos now);
 
   const std::map<HostId, Entry>& hosts() const { return hosts_; }
 

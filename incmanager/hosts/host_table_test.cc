@@ -79,14 +79,20 @@ TEST(HostTable, SessionsAreFoundBothWaysAndGoWithTheirHost) {
   EXPECT_THAT(table.Remove(1), IsEmpty());
 }
 
-TEST(HostTable, WhoIsSilentForMoreThanSixSecondsIsLost) {
+TEST(HostTable, WhoIsSilentForMoreThanFourSecondsIsToldOnce) {
   HostTable table;
   ASSERT_TRUE(table.Register(0, 1, Info("h0", 1)).ok());
   ASSERT_TRUE(table.Register(0, 2, Info("h1", 2)).ok());
   table.OnHeard(kSecond, 2);
-  EXPECT_THAT(table.Silent(6 * kSecond), IsEmpty());
-  EXPECT_THAT(table.Silent(6 * kSecond + 1), ElementsAre(1));
-  EXPECT_THAT(table.Silent(7 * kSecond + 1), ElementsAre(1, 2));
+  EXPECT_THAT(table.Silent(4 * kSecond), IsEmpty());
+  EXPECT_THAT(table.Silent(4 * kSecond + 1), ElementsAre(1));
+  EXPECT_THAT(table.Silent(5 * kSecond + 1), ElementsAre(2));
+  EXPECT_FALSE(table.MayReturn(5 * kSecond + 1, 1));
+  EXPECT_TRUE(table.OnHeard(9 * kSecond, 1));
+  EXPECT_FALSE(table.OnHeard(9 * kSecond + 1, 1)) << "it is not silent any more";
+  EXPECT_TRUE(table.MayReturn(9 * kSecond + HostTable::kHeardToBreakIn, 1));
+  EXPECT_FALSE(table.MayReturn(9 * kSecond + HostTable::kHeardToBreakIn + 1, 1));
+  EXPECT_THAT(table.Silent(13 * kSecond + 2), ElementsAre(1));
 }
 
 }  // namespace

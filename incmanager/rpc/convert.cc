@@ -121,6 +121,7 @@ proto::Joined ToProto(const JoinedReply& reply) {
     out.set_multicast_error(static_cast<proto::ErrorCode>(reply.no_multicast.code));
   }
   out.set_secret(reply.secret);
+  out.set_durable(reply.durable);
   return out;
 }
 

@@ -211,6 +211,12 @@ class LateWorld : public IdleWorld {
   // --- echoes
   // Takes the echo of `about` in when it has come, if `process` asks now.
   void AskForEcho(const Process& process, EchoHistory* history, NodeId about, uint32_t number) {
+    if (!topology_.IsSwitch(about)) {
+      // The host's kernel, which is not late.
+      const Process& host = ranks_[about - topology_.switches.size()]->daemon;
+      if (now_ + kLatency >= host.dead_from) return;
+      return On(process, now_ + 2 * kLatency, [history, number] { history->OnEcho(number); });
+    }
     On(switches_[about]->engine, now_ + kLatency, [this, &process, history, number] {
       On(process, now_ + kLatency, [history, number] { history->OnEcho(number); });
     });

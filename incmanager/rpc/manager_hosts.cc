@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include "incmanager/rpc/convert.h"
@@ -12,7 +13,10 @@ namespace epic::manager {
 
 void ManagerState::OnHostMessage(Nanos now, HostId host, const proto::FromHost& message) {
   now_ = now;
-  hosts_.OnHeard(now, host);
+  if (hosts_.OnHeard(now, host)) {
+    Note(fmt::format("host {}: its daemon is heard again", hosts_.NameOf(host)));
+    doubts_.EndOf(host);
+  }
   switch (message.kind_case()) {
     case proto::FromHost::kInfo: {
       const StatusOr<HostInfo> info = FromProto(message.info());
@@ -27,6 +31,9 @@ void ManagerState::OnHostMessage(Nanos now, HostId host, const proto::FromHost& 
       }
       refusals_.Forget(fmt::format("host {}", Shortened(info->name)));
       Note(fmt::format("host {}: registered, {}", hosts_.NameOf(host), InWords(*info)));
+      std::set<Ipv4> addresses;
+      for (const HostPort& port : info->ports) addresses.insert(port.ip);
+      groups_.OnDaemonBack(now, doubts_.End(addresses));
       proto::ToHost welcome;
       welcome.mutable_welcome();
       return world_->SendToHost(host, welcome);
@@ -40,7 +47,7 @@ void ManagerState::OnHostMessage(Nanos now, HostId host, const proto::FromHost& 
       if (!said.has_message()) {
         if (!session) return;  // it has ended here already
         hosts_.RemoveSession(*session);
-        return OnClosed(now, *session);
+        return CloseSession(now, *session, "its session broke", hosts_.MayReturn(now, host));
       }
       if (session) return OnMessage(now, *session, said.message());
       // What it said while its end was on its way to it.
@@ -54,25 +61,117 @@ void ManagerState::OnHostMessage(Nanos now, HostId host, const proto::FromHost& 
   }
 }
 
+void ManagerState::ForgetSession(SessionId id) {
+  waiting_.erase(id);
+  held_.erase(id);
+  returning_.erase(id);
+  peers_.erase(id);
+  world_->OnCalls(id, nullptr);
+}
+
+void ManagerState::CloseSession(Nanos now, SessionId id, const std::string& why, bool daemon_stood_still) {
+  // It may be the rank that could not reach the manager, or its daemon.
+  const bool stood_still = now <= returns_until_ || StandsStill(now);
+  const std::string since = daemon_stood_still ? "its host's daemon stood still" : "the manager was away";
+  if (!(stood_still || daemon_stood_still) ||
+      !groups_.OnSessionAway(now, id, GroupLife::kReturnsWithin, since))
+    groups_.OnSessionClosed(now, id, why);
+  ForgetSession(id);
+}
+
 void ManagerState::OnHostClosed(Nanos now, HostId host) {
   now_ = now;
   RemoveHost(now, host, "its host's daemon is gone");
 }
 
+// Its stream has ended: what its ranks do goes on, and they may come back.
 void ManagerState::RemoveHost(Nanos now, HostId host, const std::string& why) {
   if (!hosts_.IsRegistered(host)) return;
   const std::string name = hosts_.NameOf(host);
-  const std::vector<SessionId> gone = hosts_.Remove(host);
-  const std::string line = fmt::format("host {}: lost, with {}: {}", name, Counted(gone.size(), "session", "sessions"), why);
-  gone.empty() ? Note(line) : Warn(line);
+  std::vector<SessionId> lost;
+  std::set<Ipv4> addresses;
+  size_t away = 0;
+  for (const SessionId session : hosts_.Remove(host)) {
+    const auto address =
+        groups_.OnSessionAway(now, session, GroupLife::kBackWithin, "its host's daemon was gone");
+    if (!address) {
+      lost.push_back(session);
+      continue;
+    }
+    ForgetSession(session);
+    addresses.insert(*address);
+    ++away;
+  }
+  if (away > 0) {
+    Warn(fmt::format("host {}: {}; {} may come back within {} s", name, why, Counted(away, "rank", "ranks"),
+                     GroupLife::kBackWithin / kSecond));
+    doubts_.Begin({.host = 0, .name = name, .addresses = addresses, .until = now + GroupLife::kBackWithin});
+  }
+  if (away == 0 || !lost.empty()) {
+    const std::string line =
+        fmt::format("host {}: lost, with {}: {}", name, Counted(lost.size(), "session", "sessions"), why);
+    lost.empty() ? Note(line) : Warn(line);
+  }
+  for (const SessionId session : lost) CloseSession(now, session, why);
+}
+
+// It has stood still, or its host has: nothing ends by that alone.
+void ManagerState::DoubtHost(Nanos now, HostId host) {
+  const HostTable::Entry& entry = hosts_.hosts().at(host);
+  HostDoubts::Doubt doubt{
+      .host = host, .name = hosts_.NameOf(host), .addresses = {}, .until = now + GroupLife::kBackWithin};
+  for (const HostPort& port : entry.info.ports) doubt.addresses.insert(port.ip);
+  for (const auto& [number, session] : entry.sessions) {
+    if (const auto address = groups_.AddressOf(session)) doubt.addresses.insert(*address);
+  }
+  Warn(fmt::format("host {}: nothing heard of its daemon for {} s; whether the host lives is being asked",
+                   doubt.name, kHostSilentAfter / kSecond));
+  doubts_.Begin(std::move(doubt));
+}
+
+void ManagerState::LoseHost(Nanos now, const HostDoubts::Doubt& doubt) {
+  const std::string answers = doubt.lives ? "answers no more" : "does not answer";
+  if (doubt.host == 0) {
+    if (!doubt.lost) return;  // its ranks' own time is over
+    const std::string why = fmt::format("its host's daemon is gone, and the host {}", answers);
+    Warn(fmt::format("host {}: lost: {}", doubt.name, why));
+    return groups_.OnHostLost(now, doubt.addresses, why);
+  }
+  if (!hosts_.IsRegistered(doubt.host)) return;
+  const auto silent_s = (now - hosts_.hosts().at(doubt.host).last_heard) / kSecond;
+  const std::string why =
+      doubt.lost ? fmt::format("nothing heard of its host for {} s, and it {}", silent_s, answers)
+                 : fmt::format("nothing heard of its host's daemon for {} s", silent_s);
+  const std::vector<SessionId> gone = hosts_.Remove(doubt.host);
+  Warn(fmt::format("host {}: lost, with {}: {}", doubt.name, Counted(gone.size(), "session", "sessions"),
+                   why));
   for (const SessionId session : gone) CloseSession(now, session, why);
+  world_->EndHost(doubt.host, MakeStatus(StatusCode::kDeadlineExceeded, why));
 }
 
 void ManagerState::JudgeHosts(Nanos now) {
-  for (const HostId host : hosts_.Silent(now)) {
-    const std::string why = fmt::format("nothing heard of its host for {} s", kHostLostAfter / kSecond);
-    RemoveHost(now, host, why);
-    world_->EndHost(host, MakeStatus(StatusCode::kDeadlineExceeded, why));
+  for (const HostId host : hosts_.Silent(now)) DoubtHost(now, host);
+  for (const HostDoubts::Doubt& doubt : doubts_.TakeOver(now)) LoseHost(now, doubt);
+  AskHosts(now);
+}
+
+void ManagerState::AskHosts(Nanos now) {
+  for (const Ipv4 address : doubts_.Due(now)) {
+    const std::optional<NodeId> host = topology_.FindHostByAddress(address);
+    if (!host || topology_.Attached(*host).state == LinkState::kGone) {
+      doubts_.OnNoSwitch(address);
+      continue;
+    }
+    const NodeId at = topology_.Attached(*host).peer;
+    const SwitchState state = switches_.entry(at).state;
+    if (state != SwitchState::kUp) {
+      state == SwitchState::kNeverSeen ? doubts_.OnNoSwitch(address) : doubts_.OnNoAnswer(address);
+      continue;
+    }
+    const LinkEnd end = topology_.Across(topology_.AttachedEnd(*host));
+    proto::ProbeRequest request = ProbeOf(topology_, at, topology_.nodes[at].hops[end.hop].port, *host);
+    request.set_by_arp(true);
+    world_->Probe(at, *host, request);
   }
 }
 
@@ -95,6 +194,13 @@ proto::ListHostsReply ManagerState::ListHosts(Nanos now) const {
     *state.mutable_info() = ToProto(entry.info);
     state.set_sessions(static_cast<uint32_t>(entry.sessions.size()));
     state.set_last_heard_ms_ago((now - entry.last_heard) / kMillisecond);
+  }
+  for (const HostDoubts::Doubt& doubt : doubts_.All()) {
+    if (doubt.host != 0) continue;
+    proto::HostState& state = *reply.add_hosts();
+    state.mutable_info()->set_name(doubt.name);
+    state.set_away(fmt::format("its daemon is away; the host {}",
+                               doubt.lives ? "answers its switch" : "has not answered yet"));
   }
   std::sort(reply.mutable_hosts()->begin(), reply.mutable_hosts()->end(),
             [](const auto& one, const auto& other) { return one.info().name() < other.info().name(); });

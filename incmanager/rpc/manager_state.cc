@@ -120,6 +120,10 @@ std::string ManagerState::WhoMisses(Nanos now, NodeId node) const {
 
 void ManagerState::OnProbed(Nanos now, NodeId witness, NodeId about,
                             const StatusOr<proto::ProbeReply>& reply) {
+  if (!topology_.IsSwitch(about)) {
+    const Ipv4 host = topology_.nodes[about].address;
+    return reply.ok() ? doubts_.OnAnswer(host, reply->asked(), reply->answered()) : doubts_.OnNoAnswer(host);
+  }
   if (!reply.ok()) return watch_.OnNoAnswer(about, {false, witness});
   watch_.OnAnswer(now, about, {false, witness}, reply->asked(), reply->answered());
 }
@@ -251,16 +255,6 @@ void ManagerState::OnClosed(Nanos now, SessionId id) {
 
 bool ManagerState::StandsStill(Nanos now) const {
   return ticked_at_ != 0 && now - ticked_at_ > kStreamsBreak;
-}
-
-void ManagerState::CloseSession(Nanos now, SessionId id, const std::string& why) {
-  waiting_.erase(id);
-  held_.erase(id);
-  returning_.erase(id);
-  peers_.erase(id);
-  // It may be the rank that could not reach the manager.
-  if ((now > returns_until_ && !StandsStill(now)) || !groups_.OnSessionAway(now, id)) groups_.OnSessionClosed(now, id, why);
-  world_->OnCalls(id, nullptr);
 }
 
 void ManagerState::OnInstalled(Nanos now, NodeId node, uint64_t group_id, const InstallAnswer& answer) {

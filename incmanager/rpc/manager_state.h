@@ -17,6 +17,7 @@
 #include "incmanager/groups/group_life.h"
 #include "incmanager/groups/health_watch.h"
 #include "incmanager/groups/switch_table.h"
+#include "incmanager/hosts/host_doubts.h"
 #include "incmanager/hosts/host_table.h"
 #include "incmanager/rpc/kept.h"
 #include "incmanager/rpc/refusal_rate.h"
@@ -180,8 +181,14 @@ class ManagerState : private GroupWorld {
   void JudgeHosts(Nanos now);
   // It has not been called for so long that ranks may have broken their streams for that.
   bool StandsStill(Nanos now) const;
-  void CloseSession(Nanos now, SessionId id, const std::string& why);
+  // Of a session that has ended: all but what its group has of it.
+  void ForgetSession(SessionId id);
+  void CloseSession(Nanos now, SessionId id, const std::string& why, bool daemon_stood_still = false);
+  // Of hosts whose daemons are not heard any more, or have ended.
   void RemoveHost(Nanos now, HostId host, const std::string& why);
+  void DoubtHost(Nanos now, HostId host);
+  void LoseHost(Nanos now, const HostDoubts::Doubt& doubt);
+  void AskHosts(Nanos now);
   // To a rank, by its own stream or its host's.
   void Tell(SessionId session, const proto::ServerMessage& message, bool last);
   // "host h0", or the address of a rank with a stream of its own.
@@ -207,6 +214,7 @@ class ManagerState : private GroupWorld {
   SwitchTable switches_;
   GroupLife groups_;
   HostTable hosts_;
+  HostDoubts doubts_;
   SessionId next_session_ = 1;
   HealthWatch watch_;
   EventLog events_;

@@ -125,23 +125,90 @@ def test_a_killed_rank_is_lost_at_once_and_a_stopped_one_is_late(bed, daemons):
         host_api.assert_within(host_api.AT_ONCE_S, (error["at_us"] - killed_us) / 1e6)
 
 
-@pytest.mark.parametrize("signum, seconds, says", [(signal.SIGKILL, host_api.AT_ONCE_S, "its host's daemon is gone"),
-                                                   (signal.SIGSTOP, 7, "nothing heard of its host for 6 s")], ids=["killed", "stopped"])
-def test_with_its_daemon_a_host_is_lost(bed, daemons, signum, seconds, says):
-    ranks = start(bed, daemons, *[["init", "barrier", "allreduce:100", "destroy"]] * 3, ["init", "barrier", "pause", "destroy"])
+def ranks_in_a_call(bed, daemons):
+    """Ranks 0 to 2 are in a call that waits for rank 3."""
+    calls = ["init", "barrier", "allreduce:100", "destroy"]
+    ranks = start(bed, daemons, calls, calls, calls, ["init", "barrier", "pause", "allreduce:100", "destroy"])
     for rank in ranks[:3]:
         rank.wait_until_doing("allreduce:100")
     ranks[3].wait_until_doing("pause")
-    since_us = time.monotonic() * 1e6
+    return ranks
+
+
+def wait_for_event(bed, text):
+    deadline = time.monotonic() + harness.SOON_S
+    while text not in bed.manager_cli("events", "--last", 50).stdout:
+        assert time.monotonic() < deadline, bed.manager_cli("events", "--last", 50).stdout
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "ended"])
+def test_a_daemon_that_is_started_anew_ends_nothing(bed, daemons, tmp_path, signum):
+    ranks = ranks_in_a_call(bed, daemons)
     daemons[0].signal(signum)
+    daemons[0].program.wait()
+    wait_for_event(bed, "its host's daemon is gone; 1 rank may come back within 60 s")
+    daemons[0] = Daemon(bed, bed.hosts[0], tmp_path)
+    daemons[0].program.wait_for("registered at the manager")
+    ranks[3].signal()
+    assert [rank.errors() for rank in ranks] == [[]] * 4
+    wait_for_hosts(bed, ["h0", "h1", "h2"])
+
+
+def test_a_daemon_that_stands_still_ends_nothing(bed, daemons):
+    ranks = ranks_in_a_call(bed, daemons)
+    daemons[0].signal(signal.SIGSTOP)
+    wait_for_event(bed, "host h0: nothing heard of its daemon for 4 s")
+    daemons[0].signal(signal.SIGCONT)
+    wait_for_event(bed, "host h0: its daemon is heard again")
+    ranks[3].signal()
+    assert [rank.errors() for rank in ranks] == [[]] * 4
+
+
+@pytest.mark.slow
+def test_a_daemon_that_stands_still_for_long_ends_nothing(bed, daemons):
+    """Longer than its streams are kept by those who ping them."""
+    ranks = ranks_in_a_call(bed, daemons)
+    daemons[0].signal(signal.SIGSTOP)
+    time.sleep(25)
+    daemons[0].signal(signal.SIGCONT)
+    ranks[3].signal()
+    assert [rank.errors() for rank in ranks] == [[]] * 4
+
+
+def test_a_rank_that_is_killed_while_its_daemon_is_away_is_lost(bed, daemons, tmp_path):
+    ranks = ranks_in_a_call(bed, daemons)
+    daemons[0].signal(signal.SIGKILL)
+    daemons[0].program.wait()
+    ranks[0].signal(signal.SIGKILL)
+    daemons[0] = Daemon(bed, bed.hosts[0], tmp_path)
+    back_us = time.monotonic() * 1e6
     for rank in ranks[1:3]:
         error = host_api.first_error(rank)
-        assert error["error"] == "rank lost" and error["message"].startswith("rank 0 on ") and error["message"].endswith(says), error
-        host_api.assert_within(seconds, (error["at_us"] - since_us) / 1e6)
+        assert error["error"] == "rank lost" and error["message"].startswith("rank 0 on "), error
+        assert "it has not come back since its host's daemon was gone" in error["message"], error
+        host_api.assert_within(7, (error["at_us"] - back_us) / 1e6)
+    ranks[3].signal()
+
+
+@pytest.mark.parametrize("signum, says", [(signal.SIGKILL, "its host's daemon is gone, and the host does not answer"),
+                                          (signal.SIGSTOP, "nothing heard of its host for 6 s, and it does not answer")], ids=["gone", "silent"])
+def test_a_host_that_does_not_answer_without_its_daemon_is_lost(bed, daemons, signum, says):
+    """As one that is switched off: the host's kernel answers no ARP any more."""
+    ranks = ranks_in_a_call(bed, daemons)
+    ignore = "/proc/sys/net/ipv4/conf/all/arp_ignore"
+    bed.run(bed.hosts[0], "sh", "-c", f"echo 8 > {ignore}")
+    try:
+        since_us = time.monotonic() * 1e6
+        daemons[0].signal(signum)
+        for rank in ranks[1:3]:
+            error = host_api.first_error(rank)
+            assert error["error"] == "rank lost" and error["message"].startswith("rank 0 on ") and says in error["message"], error
+            host_api.assert_within(7, (error["at_us"] - since_us) / 1e6)
+    finally:
+        bed.run(bed.hosts[0], "sh", "-c", f"echo 0 > {ignore}")
     if signum == signal.SIGSTOP:
         daemons[0].signal(signal.SIGCONT)
-    else:
-        assert host_api.first_error(ranks[0])["error"] == "manager lost"
     ranks[3].signal()
     # What ends with it disturbs nobody else: the others' daemons carry the next group.
     hosts = bed.hosts[1:]
