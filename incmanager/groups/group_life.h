@@ -111,8 +111,12 @@ class GroupLife {
   static constexpr Nanos kBackWithin = 60 * kSecond;
   // An attempt to connect that began while nobody was there may take 20 s.
   static constexpr Nanos kOthersBackWithin = 30 * kSecond;
-  // From now on ranks that join with `rejoins` get a secret, and what is to be kept of groups is noted for the following.
-  void StartKeeping() { keeps_ = true; }
+  // From now on ranks that join with `rejoins` get a secret by `secrets`, and what is to be kept of groups is
+  // noted for the following. A rank whose secret is empty may not come back.
+  void StartKeeping(std::function<std::string()> secrets) {
+    keeps_ = true;
+    secrets_ = std::move(secrets);
+  }
   // Groups that have begun or ceased to run since the last call, and names of those that have ended.
   struct Changed {
     std::set<uint64_t> ids;
@@ -312,11 +316,12 @@ class GroupLife {
   const Placer placer_;
   Policy default_policy_ = Policy::kShortest;
   uint64_t next_id_;
+  const uint64_t elsewhere_;  // of QPNs, after a former manager
   std::map<std::string, GroupSpec> reserved_;
   std::map<std::string, uint32_t> generations_;  // of reserved groups: lives so far
   bool keeps_ = false;
   Changed changed_;
-  std::mt19937_64 secrets_;
+  std::function<std::string()> secrets_;
   std::set<std::string> begun_;                  // of these, not given by TakeBegun
   std::map<uint64_t, Group> groups_;
   EndedGroups ends_;

@@ -159,8 +159,10 @@ void GroupLife::OnRejoin(Nanos now, SessionId session, const RejoinRequest& rejo
   TellEndsOfOthers(group, rejoin.rank);
 }
 
-// What it says is what it said before: no other process has its number and its queue pair.
+// What it says is what it said before, its nonce too. A process number, an address and a QPN would not do:
+// another process may come to have them.
 bool GroupLife::JoinsAgain(Nanos now, SessionId session, const JoinRequest& join) {
+  if (join.nonce == 0) return false;
   Group* const group = Live(join.group);
   if (group == nullptr || !IsInUse(group->phase)) return false;
   const auto at = group->members.find(join.rank);

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "base/system_random.h"
 #include "incmanager/rpc/convert.h"
 #include "incmanager/rpc/convert_policy.h"
 #include "incmanager/rpc/manager_state.h"
@@ -15,6 +16,7 @@ namespace {
 // Of one batch, which stays below Store::kMostBytes.
 constexpr Nanos kSettlesIn = 10 * kSecond;
 constexpr Nanos kEndsKeptFor = 600 * kSecond;
+constexpr size_t kSecretBytes = 16;
 constexpr size_t kMostEvents = 500, kMostBegun = 1'000;
 
 }  // namespace
@@ -23,7 +25,7 @@ void ManagerState::Resume(const Moment& at, const Kept& kept, const std::string&
   now_ = at.now;
   events_.Resume(kept.events);
   groups_.Resume(kept.groups);
-  groups_.StartKeeping();
+  groups_.StartKeeping([] { return SystemRandomBytes(kSecretBytes); });
   Note(fmt::format("manager: started with the store {}: cluster {}, epoch {}, {}, {}", place,
                    ClusterName(kept.cluster), kept.epoch,
                    Counted(kept.groups.reserved.size(), "reserved group"),

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -140,6 +141,39 @@ TEST_P(ManagerResume, WhoWasNotToldThatItsGroupRunsJoinsAgainAndIsTold) {
   EXPECT_EQ(StateOf("g"), "running");
   for (uint32_t rank = 0; rank < kRanks - 1; ++rank) life_.Leave(sessions[rank]);
   EXPECT_TRUE(life_.Return(joined_[3], "g", 3).has_rejoined());
+}
+
+// Another process may have come to have its number, its address and its QPN.
+TEST_P(ManagerResume, WhoHasOnlyTheNumbersOfARankIsNotToldItsSecret) {
+  for (const uint64_t nonce : {0, 1}) {
+    Life life(testing::Tree32().Build());
+    for (uint32_t rank = 0; rank < kRanks; ++rank) life.Join("g", GetParam(), rank, 1, nonce);
+    life.Restart();
+    for (const uint64_t another : {0, 2}) {
+      const SessionId session = life.Join("g", GetParam(), 0, 1, another);
+      ASSERT_FALSE(life.told[session].empty()) << another;
+      EXPECT_EQ(life.told[session].front().failure().code(), proto::ERROR_DUPLICATE_RANK) << another;
+    }
+    EXPECT_EQ(life.state->ShowGroup("g")->state(), "running");
+  }
+}
+
+// Nor is a secret what could be reckoned from a seed.
+TEST_P(ManagerResume, SecretsAreTheSystems) {
+  Run();
+  Life again(testing::Tree32().Build());
+  const std::vector<SessionId> sessions = again.Join("g", GetParam());
+  std::set<std::string> secrets;
+  for (uint32_t rank = 0; rank < kRanks; ++rank) {
+    proto::Joined other = again.told[sessions[rank]].back().joined();
+    for (const std::string& secret : {joined_[rank].secret(), other.secret()}) {
+      EXPECT_EQ(secret.size(), 16u);
+      EXPECT_TRUE(secrets.insert(secret).second);
+    }
+    other.set_secret(joined_[rank].secret());
+    EXPECT_EQ(other.SerializeAsString(), joined_[rank].SerializeAsString())
+        << "all else follows from the seed";
+  }
 }
 
 TEST_P(ManagerResume, WhereNobodyComesBackTheGroupEndsLater) {
