@@ -289,11 +289,12 @@ class GroupLife {
   // What `end`, which `from` has said, is told as.
   void PassOn(const Group& group, const Member& from, PeerEnd end);
   void TellJoined(const Group& group, const Member& member);
-  // group_resume.cc. Whether it is a rank that is away, and was perhaps not told Joined before its manager ended:
-  // then it is told so now.
+  // group_resume.cc. Whether it is a rank that is away, and was perhaps not told Joined before its manager
+  // ended: then it is told so now, or how its group has ended.
   bool JoinsAgain(Nanos now, SessionId session, const JoinRequest& join);
   void LivedAtLeast(const std::string& name, uint32_t lives);
   void TakeBack(Nanos now, Group* group, Member* member, SessionId session);
+  void TellEnd(SessionId session, const Failure& failure);
   void TellEndsOfOthers(const Group& group, uint32_t of);
   // When the first of those that are away must be back.
   static Nanos BackBy(const Group& group);

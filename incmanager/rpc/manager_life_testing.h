@@ -120,7 +120,7 @@ class Life : public IdleWorld {
   void Say(SessionId session, const proto::ClientMessage& message) {
     Do([&] { state->OnMessage(now, session, message); });
   }
-  // A rank that was told this comes back; what it is told.
+  // A rank that was told this comes back; what it is told: how its group has ended, if it has.
   proto::ServerMessage Return(const proto::Joined& joined, const std::string& group, uint32_t rank,
                               SessionId* session = nullptr) {
     proto::ClientMessage message;
@@ -134,6 +134,9 @@ class Life : public IdleWorld {
     told[id].clear();
     Say(id, message);
     if (session != nullptr) *session = id;
+    for (const proto::ServerMessage& said : told[id]) {
+      if (said.has_failure()) return said;
+    }
     return told[id].empty() ? proto::ServerMessage() : told[id].front();
   }
   void Leave(SessionId session) {

@@ -104,6 +104,45 @@ TEST_P(ManagerResume, WhoComesBackToAFailedGroupHearsTheWordsOfThen) {
   EXPECT_EQ(life_.Contexts(), 0u);
 }
 
+// By some errors a library would take it that the manager does not know it, were it not told Rejoined first.
+TEST_P(ManagerResume, AllRanksHearTheErrorThatTheirGroupFailedWith) {
+  Run();
+  life_.Restart();
+  SessionId here = 0, late = 0;
+  life_.Return(joined_[0], "g", 0, &here);
+  proto::ClientMessage wrong;
+  wrong.mutable_peer()->set_rank(99);
+  life_.Say(here, wrong);
+  const proto::Failure first = life_.told[here].back().failure();
+  EXPECT_EQ(first.code(), proto::ERROR_INVALID_ARGUMENT);
+  for (const uint32_t rank : {1, 2}) {
+    life_.Return(joined_[rank], "g", rank, &late);
+    ASSERT_EQ(life_.told[late].size(), 2u) << life_.told[late].front().ShortDebugString();
+    EXPECT_TRUE(life_.told[late][0].has_rejoined());
+    EXPECT_EQ(life_.told[late][1].failure().SerializeAsString(), first.SerializeAsString());
+    life_.Close(life_.Join("g", GetParam(), 0, 77));  // meanwhile another life of it has ended
+  }
+}
+
+// It does not wait in a group that nobody else comes to.
+TEST_P(ManagerResume, WhoWasNotToldThatItsGroupRanIsToldHowItHasEnded) {
+  Run();
+  life_.Restart();
+  SessionId here = 0;
+  life_.Return(joined_[0], "g", 0, &here);
+  proto::ClientMessage abort;
+  abort.mutable_abort()->set_reason("no more");
+  life_.Say(here, abort);
+  for (int restart = 0; restart < 2; ++restart) {
+    const SessionId again = life_.Join("g", GetParam(), 3, 1);
+    ASSERT_FALSE(life_.told[again].empty());
+    EXPECT_EQ(life_.told[again].front().failure().code(), proto::ERROR_ABORTED);
+    EXPECT_NE(StateOf("g"), "joining");
+    life_.Restart();
+  }
+  EXPECT_EQ(life_.told[life_.Join("g", GetParam(), 3, 1, 2)].size(), 0u) << "another process begins anew";
+}
+
 TEST_P(ManagerResume, WhoIsNotThatRankIsRefusedAndDisturbsNobody) {
   Run();
   life_.Restart();
