@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/system_random.h"
 #include "commlib/timeouts.h"
 #include "proto/manager.pb.h"
 
@@ -45,6 +46,7 @@ proto::ClientMessage ToProto(const JoinInfo& info) {
   join.set_datagrams_offered(info.datagrams_offered);
   join.set_datagram_receives(info.datagram_receives);
   join.set_rejoins(info.away_timeout.count() != 0);
+  join.set_nonce(SystemRandom().value_or(0));
   return message;
 }
 

@@ -44,7 +44,7 @@ struct JoinInfo {
   uint32_t datagram_receives = 0;  // for so many datagrams the queue pair has room
 };
 
-// As the first message of a session, with this process and its host.
+// As the first message of a session, with this process, its host, and a random number of its own.
 proto::ClientMessage ToProto(const JoinInfo& info);
 
 }  // namespace epic::internal

@@ -37,6 +37,11 @@ class ManagerCall : public grpc::ClientBidiReactor<proto::ClientMessage, proto::
   }
   bool held() const { return held_; }
 
+  // Nothing more will be written; once is enough. With the owner's lock.
+  void EndWrites() {
+    if (!std::exchange(ended_, true)) StartWritesDone();
+  }
+
   void OnReadDone(bool ok) override { owner_->OnRead(this, ok); }
   void OnWriteDone(bool ok) override { owner_->OnWritten(this, ok); }
   void OnDone(const grpc::Status& status) override { owner_->OnOver(this, status); }
@@ -48,7 +53,7 @@ class ManagerCall : public grpc::ClientBidiReactor<proto::ClientMessage, proto::
 
  private:
   Owner* const owner_;
-  bool held_ = true;
+  bool held_ = true, ended_ = false;
 };
 
 }  // namespace epic::internal

@@ -84,7 +84,8 @@ class Session {
   // The answer to the last one, in words; empty if there is none yet, or no call was open.
   std::string WaitInWords();
 
-  // Says that nothing more will be said, and waits up to a second until the manager has read it all.
+  // Says that nothing more will be said, and waits up to a second until the manager has read it all. One that
+  // is away is waited for as long if this rank has said how it ends.
   void Finish();
 
  private:

@@ -5,9 +5,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "commlib/session.h"
+#include "commlib/session_messages.h"
+#include "commlib/session_stream.h"
 #include "commlib/session_testing.h"
 #include "commlib/stream_end.h"
 #include "commlib/unsaid.h"
@@ -206,16 +210,103 @@ TEST(StreamEnd, AStreamMayBeFollowedByAnother) {
     for (const bool durable : {false, true}) {
       joined.emplace().secret = has_secret ? "secret" : "";
       joined->durable = durable;
-      EXPECT_EQ(MayReturn(own, joined, grpc::UNAVAILABLE), has_secret && durable);
-      EXPECT_EQ(MayReturn(daemon, joined, grpc::ABORTED), has_secret && durable) << "it has lost the manager";
-      EXPECT_EQ(MayReturn(daemon, joined, grpc::UNAVAILABLE), has_secret) << "it has ended";
+      EXPECT_EQ(StreamMayReturn(own, joined, grpc::UNAVAILABLE), has_secret && durable);
+      EXPECT_EQ(StreamMayReturn(daemon, joined, grpc::ABORTED), has_secret && durable)
+          << "it has lost the manager";
+      EXPECT_EQ(StreamMayReturn(daemon, joined, grpc::UNAVAILABLE), has_secret) << "it has ended";
     }
   }
   joined.reset();
-  EXPECT_TRUE(MayReturn(own, joined, grpc::UNAVAILABLE));
-  EXPECT_FALSE(MayReturn(own, joined, grpc::UNIMPLEMENTED));
-  EXPECT_TRUE(MayReturn(daemon, joined, grpc::ABORTED));
-  EXPECT_FALSE(MayReturn(daemon, joined, grpc::UNAVAILABLE)) << "no manager knows its join";
+  EXPECT_TRUE(StreamMayReturn(own, joined, grpc::UNAVAILABLE));
+  EXPECT_FALSE(StreamMayReturn(own, joined, grpc::UNIMPLEMENTED));
+  EXPECT_TRUE(StreamMayReturn(daemon, joined, grpc::ABORTED));
+  EXPECT_FALSE(StreamMayReturn(daemon, joined, grpc::UNAVAILABLE)) << "no manager knows its join";
+}
+
+// As one that is killed ends its streams.
+const grpc::Status kGone(grpc::StatusCode::UNAVAILABLE, "gone");
+
+std::unique_ptr<SessionStream> JoinedStream(const FakeManager& manager) {
+  JoinInfo info = kJoin;
+  info.away_timeout = kLongEnough;
+  auto session = std::make_unique<SessionStream>(manager.address(), info);
+  EXPECT_TRUE(session->Connect(kLongEnough, {}).ok());
+  JoinedInfo joined;
+  EXPECT_TRUE(session->WaitJoined({}, {}, &joined).ok());
+  return session;
+}
+
+// Whether the end of the stream has been noticed, or another attempt is under way.
+TEST(SessionReturn, AnAbortThatIsSaidWhileTheManagerIsAwayIsHeardBeforeTheSessionEnds) {
+  for (const bool is_noticed : {false, true}) {
+    std::promise<void> goes;
+    proto::ClientMessage rejoin, abort;
+    FakeManager manager(InTurn({[&](Stream* stream) {
+                                  ReadOne(stream);
+                                  WriteJoinedWithSecret(stream);
+                                  goes.get_future().wait();
+                                },
+                                [&](Stream* stream) {
+                                  rejoin = ReadOne(stream);
+                                  abort = ReadOne(stream);
+                                  WriteRejoined(stream);
+                                  WriteFailure(stream, proto::ERROR_ABORTED, "rank 1 aborted");
+                                }}),
+                        kGone);
+    const auto session = JoinedStream(manager);
+    goes.set_value();
+    while (is_noticed && !session->is_away()) std::this_thread::yield();
+    session->Send(AbortOf("no more"));
+    session->Finish();
+    session->Close();
+    EXPECT_TRUE(rejoin.has_rejoin()) << is_noticed;
+    EXPECT_EQ(abort.abort().reason(), "no more") << is_noticed;
+  }
+}
+
+TEST(SessionReturn, WhoFinishesDoesNotWaitForAManagerThatStaysAway) {
+  std::promise<void> over;
+  auto is_over = over.get_future().share();
+  FakeManager manager(InTurn({[](Stream* stream) {
+                                ReadOne(stream);
+                                WriteJoinedWithSecret(stream);
+                              },
+                              [is_over](Stream*) { is_over.wait(); }}),
+                      kGone);
+  auto session = Joined(manager, kLongEnough);
+  session->Abort("no more");
+  session->Finish();
+  session.reset();
+  over.set_value();
+}
+
+TEST(SessionReturn, WhatAbsencesTookIsGivenFree) {
+  constexpr int kAbsences = 5;
+  const auto breaks = [](Stream* stream) {
+    ReadOne(stream);
+    WriteRejoined(stream);
+  };
+  std::vector<FakeManager::Script> scripts{[](Stream* stream) {
+    ReadOne(stream);
+    WriteJoinedWithSecret(stream);
+  }};
+  for (int i = 1; i < kAbsences; ++i) scripts.emplace_back(breaks);
+  std::atomic<bool> is_last = false;
+  scripts.emplace_back([&is_last](Stream* stream) {
+    ReadOne(stream);
+    is_last = true;
+    WriteRejoined(stream);
+    proto::ClientMessage said;
+    while (stream->Read(&said)) continue;
+  });
+  FakeManager manager(InTurn(std::move(scripts)), kGone);
+  const auto session = JoinedStream(manager);
+  // At last there is the stream of now alone.
+  while (!is_last || session->is_away() || session->kept() > 1) {
+    session->Send(ToProto(WindowTrials::Found{.messages = 1}));
+    std::this_thread::yield();
+  }
+  session->Close();
 }
 
 TEST(Unsaid, HasEndsFirstAndTheLastOfTheRest) {

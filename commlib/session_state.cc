@@ -176,15 +176,14 @@ bool SessionState::OnMessage(const proto::ServerMessage& message) {
   if (message.has_peer()) {
     const proto::PeerEnd& end = message.peer();
     if (Error e = CheckPeerEnd(end); !e.ok()) return Fail(e);
-    if (peers_.size() == kMaxPeerEnds)
+    if (!TakePeer({.rank = end.rank(),
+                   .ip = Ipv4{end.ip()},
+                   .qpn = end.qpn(),
+                   .psn = end.psn(),
+                   .ready = end.ready(),
+                   .super_frames = end.super_frames(),
+                   .fetches = end.fetches()}))
       return Fail({ErrorCode::kInternal, "the manager says more of other ranks than there are"});
-    peers_.push_back({.rank = end.rank(),
-                      .ip = Ipv4{end.ip()},
-                      .qpn = end.qpn(),
-                      .psn = end.psn(),
-                      .ready = end.ready(),
-                      .super_frames = end.super_frames(),
-                      .fetches = end.fetches()});
   }
   if (message.has_calls()) calls_asked_ = true;
   if (message.has_probe()) probe_ = Ipv4{message.probe().ip()};
@@ -193,6 +192,18 @@ bool SessionState::OnMessage(const proto::ServerMessage& message) {
         fmt::format("ranks that have not come: {}", fmt::join(message.waiting().missing_ranks(), ", "));
   }
   return false;
+}
+
+bool SessionState::TakePeer(const PeerEndInfo& end) {
+  const auto said = ends_.find({end.rank, end.fetches});
+  const auto is_known = [&end](const PeerEndInfo& before) {
+    return before.ip == end.ip && before.qpn == end.qpn && before.psn == end.psn && before.ready >= end.ready;
+  };
+  if (said != ends_.end() && is_known(said->second)) return true;
+  if (peers_.size() == kMaxPeerEnds) return false;
+  ends_.insert_or_assign({end.rank, end.fetches}, end);
+  peers_.push_back(end);
+  return true;
 }
 
 bool SessionState::Fail(const Error& failure) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -98,12 +99,18 @@ class SessionState {
   const std::string& waiting() const { return waiting_; }
 
  private:
+  // False if the manager says more of other ranks than there can be. What it has said before is passed over:
+  // a rank that comes back is told all again.
+  bool TakePeer(const PeerEndInfo& end);
+
   const uint32_t world_size_;
   std::optional<JoinedInfo> joined_;
   std::optional<Error> failure_;
   std::optional<Ipv4> probe_;
   bool calls_asked_ = false;
   std::vector<PeerEndInfo> peers_;
+  // What was said last of each end, by its rank and `fetches`.
+  std::map<std::pair<uint32_t, bool>, PeerEndInfo> ends_;
   std::string waiting_ = "it has said nothing about missing ranks";
   bool left_ = false;
 };

@@ -139,9 +139,31 @@ TEST(SessionStateTest, MoreEndsThanThereMayBeAreAnError) {
   proto::ServerMessage message;
   message.mutable_peer()->set_rank(1);
   int taken = 0;
-  while (taken < 100000 && !state.OnMessage(message)) ++taken;
+  for (; taken < 100000; ++taken) {
+    message.mutable_peer()->set_qpn(taken);  // another one each time
+    if (state.OnMessage(message)) break;
+  }
   EXPECT_EQ(taken, 2 * (static_cast<int>(kMaxHostRanks) + 2)) << "of the two neighbours twice as many";
   EXPECT_EQ(state.failure()->code(), ErrorCode::kInternal);
+}
+
+// A rank that comes back is told all again, each time that it does.
+TEST(SessionStateTest, WhatIsKnownOfEndsIsPassedOver) {
+  constexpr uint32_t kManyRanks = 256;
+  SessionState state(kManyRanks);
+  for (int time = 0; time < 4; ++time) {
+    for (uint32_t rank = 1; rank < kManyRanks; ++rank) {
+      for (const bool ready : {false, true}) {
+        proto::ServerMessage message;
+        message.mutable_peer()->set_rank(rank);
+        message.mutable_peer()->set_qpn(rank + 100);
+        message.mutable_peer()->set_ready(ready);
+        ASSERT_FALSE(state.OnMessage(message))
+            << state.failure()->message() << " rank " << rank << ", time " << time;
+      }
+    }
+  }
+  EXPECT_EQ(state.TakePeers().size(), 2 * (kManyRanks - 1)) << "each thing once";
 }
 
 TEST(SessionStateTest, AGroupsScaleIsToldOnEitherPath) {

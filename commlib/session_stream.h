@@ -20,6 +20,7 @@
 
 #include "base/signals_blocked.h"
 #include "commlib/alarms.h"
+#include "commlib/backoff.h"
 #include "commlib/echo_probe.h"
 #include "commlib/log.h"
 #include "commlib/manager_call.h"
@@ -27,7 +28,6 @@
 #include "commlib/session.h"
 #include "commlib/session_errors.h"
 #include "commlib/session_messages.h"
-#include "commlib/stream_end.h"
 #include "commlib/timeouts.h"
 #include "commlib/unsaid.h"
 #include "commlib/wait_question.h"
@@ -69,6 +69,7 @@ class SessionStream : private ManagerCall::Owner {
 
   void Send(proto::ClientMessage message) {
     const std::lock_guard lock(mutex_);
+    DropOver();
     SendLocked(std::move(message));
   }
 
@@ -102,6 +103,7 @@ class SessionStream : private ManagerCall::Owner {
 
   void AskWait(std::chrono::milliseconds within) {
     const std::lock_guard lock(mutex_);
+    DropOver();
     if (closing_ || call_ == nullptr || (question_ && !question_->answered())) return;
     question_ = std::make_unique<WaitQuestion>(stub_.get(), group_, within);
   }
@@ -111,13 +113,19 @@ class SessionStream : private ManagerCall::Owner {
     return question_ ? question_->words() : "";
   }
 
-  // Half-closes the stream and waits for its end: a cancelled one could lose what was written.
-  void Finish() {
-    constexpr std::chrono::seconds kFinishTimeout(1);
-    std::unique_lock lock(mutex_);
-    finishing_ = true;
-    if (writes_.empty() && CanWrite()) call_->StartWritesDone();
-    changed_.wait_for(lock, kFinishTimeout, [this] { return call_ == nullptr; });
+  // Half-closes the stream and waits for the manager to end it: a cancelled stream could lose what was
+  // written. If the manager is away and may not have heard this rank's leaving or abort, the rank goes back
+  // to it to say so, as far as the time allows.
+  void Finish();
+
+  bool is_away() {
+    const std::lock_guard lock(mutex_);
+    return away_;
+  }
+  // Calls and alarms that have not been given free.
+  size_t kept() {
+    const std::lock_guard lock(mutex_);
+    return calls_.size() + alarms_.size();
   }
 
   void SetFailureHandler(FailureHandler handler) {
@@ -178,7 +186,7 @@ class SessionStream : private ManagerCall::Owner {
       return;
     }
     call->heard = true;
-    if (std::exchange(joins_again_, false)) ++absences_;
+    if (std::exchange(joins_again_, false)) EndAbsence();
     bool failed = away_ ? OnAnswerToReturn(call->in) : state_.OnMessage(call->in);
     if (call->in.has_waiting()) Log(LogLevel::kInfo, "{}", state_.waiting());
     changed_.notify_all();
@@ -190,22 +198,6 @@ class SessionStream : private ManagerCall::Owner {
     call->StartRead(&call->in);
   }
 
-  // To a rank that comes back; what else is said before the answer is none. True if the session has failed by
-  // it.
-  bool OnAnswerToReturn(const proto::ServerMessage& message) {
-    if (message.has_rejoined()) {
-      away_ = false;
-      ++absences_;
-      Log(LogLevel::kInfo, "group {}: rank {}: {} is back", group_, rank_, WhoIsAt(manager_));
-      return false;
-    }
-    // Who does not know this life of the group, or such a rank, is not its manager.
-    const proto::ErrorCode code = message.failure().code();
-    if (message.has_failure() && (code == proto::ERROR_INVALID_ARGUMENT || code == proto::ERROR_MANAGER_LOST))
-      return state_.Fail(NotTakenBack(manager_, message.failure().message()));
-    return message.has_failure() || message.has_left() ? state_.OnMessage(message) : false;
-  }
-
   void OnWritten(ManagerCall* call, bool ok) override {
     const std::lock_guard lock(mutex_);
     if (call != call_) return;
@@ -214,67 +206,34 @@ class SessionStream : private ManagerCall::Owner {
     if (!writes_.empty()) {
       call->StartWrite(&writes_.front());
     } else if (finishing_) {
-      call->StartWritesDone();
+      call->EndWrites();
     }
   }
 
-  void OnOver(ManagerCall* call, const grpc::Status& status) override {
-    std::unique_lock lock(mutex_);
-    if (call == call_) {
-      call_ = nullptr;
-      writes_ = {};
-      const bool waits = !closing_ && !finishing_ && away_timeout_.count() != 0;
-      if (waits && !state_.left() && !state_.failure() &&
-          MayReturn(manager_, state_.joined(), status.error_code())) {
-        GoAway(call->heard);
-      } else if (state_.Fail(call->heard || away_ ? SessionBroke(manager_)
-                                                  : NothingHeard(manager_, status))) {
-        TellFailure(&lock);
-      }
-    }
-    call->over = true;  // Close may give all free as soon as the lock is
-    changed_.notify_all();
-  }
-
-  // Who has said nothing yet may be no manager: it has no longer than one that cannot be reached.
-  void GoAway(bool heard) {
-    constexpr std::chrono::milliseconds kAgainAfter(100);  // before another stream
-    const bool is_news = !std::exchange(state_.joined() ? away_ : joins_again_, true);
-    if (is_news) {
-      Log(LogLevel::kWarn, "group {}: rank {}: {} is away", group_, rank_, WhoIsAt(manager_));
-      const auto patience = heard ? away_timeout_ : std::min(away_timeout_, manager_timeout_);
-      alarms_.Ring(patience, [this, patience, absence = absences_] { GiveUp(absence, patience); });
-    }
-    alarms_.Ring(kAgainAfter, [this] { ComeBack(); });
-  }
-
-  void ComeBack() {
-    ManagerCall* call = nullptr;
-    {
-      const std::lock_guard lock(mutex_);
-      if (closing_ || finishing_ || state_.failure() || state_.left()) return;
-      call = NewCall(true);
-      if (away_) {
-        Write(RejoinOf(group_, rank_, *state_.joined()));
-        for (const proto::ClientMessage& message : unsaid_.Again()) Write(message);
-      } else {
-        Write(join_);
-      }
-    }
-    call->StartCall();
-  }
-
-  void GiveUp(uint64_t absence, std::chrono::milliseconds patience) {
-    std::unique_lock lock(mutex_);
-    if ((!away_ && !joins_again_) || absences_ != absence) return;
-    if (call_ != nullptr) call_->context.TryCancel();
-    if (state_.Fail(ManagerAway(manager_, patience))) TellFailure(&lock);
-  }
+  // session_away.cc.
+  void OnOver(ManagerCall* call, const grpc::Status& status) override;
+  bool OnAnswerToReturn(const proto::ServerMessage& message);
+  bool MayReturn(const grpc::Status& status) const;
+  void GoAway(bool heard);
+  void ComeBack();
+  void GiveUp(uint64_t absence, std::chrono::milliseconds patience);
 
   // With the lock, as all that follows. The caller starts it without the lock.
   ManagerCall* NewCall(bool waits) {
     calls_.push_back(std::make_unique<ManagerCall>(static_cast<Owner*>(this), stub_.get(), waits));
     return call_ = calls_.back().get();
+  }
+
+  void EndAbsence() {
+    ++absences_;
+    alarms_.Stop(patience_);
+    backoff_.Reset();
+  }
+
+  // Of those before. For the program's threads, and not while one of them is being told that it is over.
+  void DropOver() {
+    std::erase_if(calls_, [](const auto& call) { return call->over; });
+    alarms_.DropOver();
   }
 
   void SendLocked(const proto::ClientMessage& message) {
@@ -371,12 +330,15 @@ class SessionStream : private ManagerCall::Owner {
 
   std::mutex mutex_;  // guards the rest
   std::condition_variable changed_;
-  std::vector<std::unique_ptr<ManagerCall>> calls_;  // all that there were
+  std::vector<std::unique_ptr<ManagerCall>> calls_;  // until DropOver or Close
   ManagerCall* call_ = nullptr;                      // that of now; null: it has broken
   std::queue<proto::ClientMessage> writes_;          // of it; the first is being written
   Alarms alarms_{&mutex_};
   bool away_ = false, joins_again_ = false;  // the manager has gone, and it had joined or had not
-  uint64_t absences_ = 0;  // that are over
+  bool coming_back_ = false;                 // by an alarm, which makes the next call
+  uint64_t absences_ = 0;                    // that are over
+  uint64_t patience_ = 0;                    // the alarm that ends the absence of now
+  Backoff backoff_;                          // of the calls of one absence
   Unsaid unsaid_;
   SessionState state_;
   EchoProbe echo_probe_;

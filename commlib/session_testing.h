@@ -23,7 +23,9 @@ class FakeManager : public proto::Manager::Service {
  public:
   using Script = std::function<void(Stream*)>;
 
-  explicit FakeManager(Script script) : script_(std::move(script)) {
+  // end: of each session, when its script has run.
+  explicit FakeManager(Script script, grpc::Status end = {})
+      : script_(std::move(script)), end_(std::move(end)) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(this);
@@ -33,7 +35,7 @@ class FakeManager : public proto::Manager::Service {
 
   grpc::Status Session(grpc::ServerContext*, Stream* stream) override {
     script_(stream);
-    return grpc::Status::OK;
+    return end_;
   }
   grpc::Status ShowGroup(grpc::ServerContext*, const proto::ShowGroupRequest* request,
                          proto::GroupState* reply) override {
@@ -62,6 +64,7 @@ class FakeManager : public proto::Manager::Service {
 
  private:
   Script script_;
+  const grpc::Status end_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
 };

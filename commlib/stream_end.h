@@ -11,8 +11,8 @@
 namespace epic::internal {
 
 // manager: its address, or that of this host's daemon. joined: what the rank was told, if it was.
-inline bool MayReturn(const std::string& manager, const std::optional<JoinedInfo>& joined,
-                      grpc::StatusCode code) {
+inline bool StreamMayReturn(const std::string& manager, const std::optional<JoinedInfo>& joined,
+                            grpc::StatusCode code) {
   // A host's daemon says so if it has lost the manager. When it goes itself the manager lives and knows its ranks, but
   // those that join are not known yet.
   const bool daemon_ended = manager.starts_with("unix:") && code != grpc::StatusCode::ABORTED;

@@ -31,6 +31,8 @@ class Unsaid {
         return;
     }
   }
+  // Whether it has said how it ends: that it leaves, or aborts.
+  bool has_end() const { return !last_.empty(); }
   // In the order in which a manager is to hear it: connections first, the end last.
   std::vector<proto::ClientMessage> Again() const {
     std::vector<proto::ClientMessage> messages = ends_;

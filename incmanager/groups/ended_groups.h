@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 
 #include "base/types.h"
@@ -24,6 +25,8 @@ struct GroupEnd {
   Nanos at = 0;
   std::string how;  // in words: "failed: rank 1 on h1 (pid 7) is gone", "all 4 ranks have left"
   Failure failure;  // ok: it has not failed
+  // The nonces of ranks that were away then: they have perhaps not been told that it ran, and join once more.
+  std::set<uint64_t> away;
 };
 
 class EndedGroups {

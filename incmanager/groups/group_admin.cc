@@ -67,6 +67,10 @@ Status GroupLife::Destroy(Nanos now, const std::string& name, bool force) {
 }
 
 void GroupLife::End(Nanos now, const Group& group, const std::string& how, const Failure& failure) {
+  std::set<uint64_t> away;
+  for (const auto& [rank, member] : group.members) {
+    if (member.away && member.join.nonce != 0) away.insert(member.join.nonce);
+  }
   ends_.Add({.name = group.spec.name,
              .id = group.id,
              .generation = group.generation,
@@ -75,7 +79,8 @@ void GroupLife::End(Nanos now, const Group& group, const std::string& how, const
              .mode = group.spec.mode,
              .at = now,
              .how = how,
-             .failure = failure});
+             .failure = failure,
+             .away = std::move(away)});
   if (keeps_ && IsInUse(group.phase)) changed_.ended.insert(group.spec.name);
   world_->NoteEnd(fmt::format("group {}: {}", group.spec.name, how));
 }

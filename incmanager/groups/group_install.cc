@@ -13,8 +13,6 @@
 namespace epic::manager {
 namespace {
 
-constexpr size_t kSecretBytes = 16;
-
 // The refusal in few words, of what is gone round; empty: there are no fewer.
 std::string BriefOf(const std::string& name, const InstallAnswer& answer) {
   if (!answer.silent.empty()) return fmt::format("switch {}: {}", name, answer.silent);
@@ -248,9 +246,7 @@ void GroupLife::Run(Nanos now, Group* group) {
   }
   if (keeps_) changed_.ids.insert(group->id);
   for (auto& [rank, member] : group->members) {
-    if (member.join.rejoins) {
-      while (member.secret.size() < kSecretBytes) member.secret += static_cast<char>(secrets_() & 0xff);
-    }
+    if (secrets_ && member.join.rejoins) member.secret = secrets_();
     TellJoined(*group, member);
   }
 }

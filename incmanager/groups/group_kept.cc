@@ -10,7 +10,7 @@ namespace epic::manager {
 void GroupLife::Resume(const KeptGroups& kept) {
   EPIC_CHECK(groups_.empty() && reserved_.empty());
   next_id_ = kept.first_id;
-  qpns_.StartElsewhere(secrets_());
+  qpns_.StartElsewhere(elsewhere_);
   default_policy_ = kept.default_policy;
   for (const Tenant& tenant : kept.tenants) tenants_.Restore(tenant);
   for (const KeptReservation& reservation : kept.reserved) {

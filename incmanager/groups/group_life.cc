@@ -20,8 +20,8 @@ GroupLife::GroupLife(const Topology* topology, const SwitchTable* switches, Grou
       placer_({*topology, *switches, forwarding_, load_, tenants_, options_}),
       // Ids must differ from those of a former manager, whose contexts may still be on switches.
       next_id_((random_() & 0xffffffff) << 20 | 1),
-      // Not from random_: whether there are secrets changes no PSN.
-      secrets_(seed ^ 0x9e3779b97f4a7c15) {}
+      // Not from random_: whether there has been a former manager changes no PSN.
+      elsewhere_(seed ^ 0x9e3779b97f4a7c15) {}
 
 Group* GroupLife::Live(const std::string& name) {
   const auto found = live_.find(name);

@@ -114,6 +114,9 @@ class GroupLife {
   // From now on ranks are told that their groups outlive the manager, and what is to be kept of groups is
   // noted for the following.
   void StartKeeping() { keeps_ = true; }
+  // Ranks that join with `rejoins` get a secret by this. Without it, or if it is empty, a rank may not come
+  // back.
+  void GiveSecrets(std::function<std::string()> secrets) { secrets_ = std::move(secrets); }
   // Groups that have begun or ceased to run since the last call, and names of those that have ended.
   struct Changed {
     std::set<uint64_t> ids;
@@ -294,11 +297,12 @@ class GroupLife {
   // What `end`, which `from` has said, is told as.
   void PassOn(const Group& group, const Member& from, PeerEnd end);
   void TellJoined(const Group& group, const Member& member);
-  // group_resume.cc. Whether it is a rank that is away, and was perhaps not told Joined before its manager ended:
-  // then it is told so now.
+  // group_resume.cc. Whether it is a rank that is away, and was perhaps not told Joined before its manager
+  // ended: then it is told so now, or how its group has ended.
   bool JoinsAgain(Nanos now, SessionId session, const JoinRequest& join);
   void LivedAtLeast(const std::string& name, uint32_t lives);
   void TakeBack(Nanos now, Group* group, Member* member, SessionId session);
+  void TellEnd(SessionId session, const Failure& failure);
   void TellEndsOfOthers(const Group& group, uint32_t of);
   // When the first of those that are away must be back.
   static Nanos BackBy(const Group& group);
@@ -321,11 +325,12 @@ class GroupLife {
   const Placer placer_;
   Policy default_policy_ = Policy::kShortest;
   uint64_t next_id_;
+  const uint64_t elsewhere_;  // of QPNs, after a former manager
   std::map<std::string, GroupSpec> reserved_;
   std::map<std::string, uint32_t> generations_;  // of reserved groups: lives so far
   bool keeps_ = false;
   Changed changed_;
-  std::mt19937_64 secrets_;
+  std::function<std::string()> secrets_;
   std::set<std::string> begun_;                  // of these, not given by TakeBegun
   std::map<uint64_t, Group> groups_;
   EndedGroups ends_;

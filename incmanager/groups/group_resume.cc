@@ -71,6 +71,7 @@ void GroupLife::LivedAtLeast(const std::string& name, uint32_t lives) {
 void GroupLife::EndResumed(Nanos now, const Group& group, const std::string& why) {
   Group ended = group;
   ended.phase = GroupPhase::kRunning;
+  for (auto& [rank, member] : ended.members) member.away = true;
   const Failure failure{
       ErrorCode::kManagerLost,
       fmt::format("group {} could not go on when its manager was started again: {}", group.spec.name, why),
@@ -165,13 +166,21 @@ void GroupLife::OnRejoin(Nanos now, SessionId session, const RejoinRequest& rejo
     world_->Send(session, failure);
   };
   const auto found = groups_.find(rejoin.group_id);
-  if (found == groups_.end() || found->second.phase == GroupPhase::kFailed) {
-    const GroupEnd* const end = EndOf(rejoin.group);
-    if (end == nullptr || end->id != rejoin.group_id || end->generation != rejoin.generation)
+  const GroupEnd* const end = EndOf(rejoin.group);
+  const auto is_it = [&rejoin](const auto& life) {
+    return life.id == rejoin.group_id && life.generation == rejoin.generation;
+  };
+  if (found == groups_.end()) {
+    if (end == nullptr || !is_it(*end))
       return refuse(ErrorCode::kManagerLost, "the manager knows nothing of this life of it");
-    return end->failure.ok() ? world_->Send(session, LeftNote{}) : world_->Send(session, end->failure);
+    return end->failure.ok() ? world_->Send(session, LeftNote{}) : TellEnd(session, end->failure);
   }
   Group& group = found->second;
+  if (group.phase == GroupPhase::kFailed) {
+    if (group.spec.name != rejoin.group || !is_it(group))
+      return refuse(ErrorCode::kManagerLost, "the manager knows nothing of this life of it");
+    return TellEnd(session, group.failure);
+  }
   const auto at = group.members.find(rejoin.rank);
   if (group.spec.name != rejoin.group || group.generation != rejoin.generation || at == group.members.end() ||
       !IsInUse(group.phase))
@@ -185,8 +194,20 @@ void GroupLife::OnRejoin(Nanos now, SessionId session, const RejoinRequest& rejo
   TellEndsOfOthers(group, rejoin.rank);
 }
 
-// What it says is what it said before: no other process has its number and its queue pair.
+// It is known: without that its library would take some errors for those of a manager that does not know it.
+void GroupLife::TellEnd(SessionId session, const Failure& failure) {
+  world_->Send(session, RejoinedNote{});
+  world_->Send(session, failure);
+}
+
+// What it says is what it said before, its nonce too. A process number, an address and a QPN would not do:
+// another process may come to have them.
 bool GroupLife::JoinsAgain(Nanos now, SessionId session, const JoinRequest& join) {
+  if (join.nonce == 0) return false;
+  if (const GroupEnd* const end = EndOf(join.group); end != nullptr && end->away.contains(join.nonce)) {
+    world_->Send(session, end->failure);
+    return true;
+  }
   Group* const group = Live(join.group);
   if (group == nullptr || !IsInUse(group->phase)) return false;
   const auto at = group->members.find(join.rank);

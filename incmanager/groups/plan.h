@@ -56,6 +56,7 @@ struct JoinRequest {
   bool datagrams_offered = false;  // it would take it, and does not ask
   uint32_t datagram_receives = 0;  // for so many datagrams it has receives; 0: an earlier library
   bool rejoins = false;            // it comes back when its manager has been away
+  uint64_t nonce = 0;              // random, of this join; 0: an earlier library
   std::string wrong;
 
   friend bool operator==(const JoinRequest&, const JoinRequest&) = default;

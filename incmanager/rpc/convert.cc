@@ -160,6 +160,7 @@ JoinRequest FromProto(const proto::Join& join) {
   out.datagrams_offered = join.datagrams_offered();
   out.datagram_receives = join.datagram_receives();
   out.rejoins = join.rejoins();
+  out.nonce = join.nonce();
   AddNames("types", join.types(), AddTypes, &out.needs, &out.wrong);
   return out;
 }

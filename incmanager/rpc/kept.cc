@@ -118,7 +118,9 @@ class Reader {
                            .joined = stored.joined(),
                            .mode = static_cast<Mode>(stored.mode()),
                            .at = When(stored.unix_us()),
-                           .how = stored.how()});
+                           .how = stored.how(),
+                           .failure = {},
+                           .away = {stored.away().begin(), stored.away().end()}});
     if (stored.has_failure()) {
       const proto::Failure& failure = stored.failure();
       kept_.ended.back().failure = {static_cast<ErrorCode>(failure.code()), failure.message(), failure.rank(),
@@ -309,6 +311,7 @@ RowChange RowOf(const GroupEnd& end, const Moment& at) {
   out.set_unix_us(at.unix_us - (at.now - end.at) / kNanosPerMicro);
   out.set_how(end.how);
   if (!end.failure.ok()) *out.mutable_failure() = ToProto(end.failure);
+  for (const uint64_t nonce : end.away) out.add_away(nonce);
   return Put(RowKind::kEnded, end.name, out);
 }
 

@@ -93,8 +93,11 @@ class Life : public IdleWorld {
     for (uint32_t rank = 0; rank < kRanks; ++rank) sessions.push_back(Join(group, path, rank, 1));
     return sessions;
   }
-  // pid: of its process.
+  // pid: of its process. nonce: of its join; 0: an earlier library's.
   SessionId Join(const std::string& group, proto::Path path, uint32_t rank, uint32_t pid) {
+    return Join(group, path, rank, pid, pid);
+  }
+  SessionId Join(const std::string& group, proto::Path path, uint32_t rank, uint32_t pid, uint64_t nonce) {
     proto::ClientMessage message;
     proto::Join& join = *message.mutable_join();
     const Node& host = topology_.nodes[topology_.switches.size() + rank];
@@ -108,6 +111,7 @@ class Life : public IdleWorld {
     join.set_pid(pid);
     join.set_path(path);
     join.set_rejoins(true);
+    join.set_nonce(nonce);
     const SessionId session = state->NewSession();
     told[session].clear();  // of another manager's session
     Say(session, message);
@@ -116,7 +120,7 @@ class Life : public IdleWorld {
   void Say(SessionId session, const proto::ClientMessage& message) {
     Do([&] { state->OnMessage(now, session, message); });
   }
-  // A rank that was told this comes back; what it is told.
+  // A rank that was told this comes back; what it is told: how its group has ended, if it has.
   proto::ServerMessage Return(const proto::Joined& joined, const std::string& group, uint32_t rank,
                               SessionId* session = nullptr) {
     proto::ClientMessage message;
@@ -130,6 +134,9 @@ class Life : public IdleWorld {
     told[id].clear();
     Say(id, message);
     if (session != nullptr) *session = id;
+    for (const proto::ServerMessage& said : told[id]) {
+      if (said.has_failure()) return said;
+    }
     return told[id].empty() ? proto::ServerMessage() : told[id].front();
   }
   void Leave(SessionId session) {

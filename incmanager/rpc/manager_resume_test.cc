@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -103,6 +104,45 @@ TEST_P(ManagerResume, WhoComesBackToAFailedGroupHearsTheWordsOfThen) {
   EXPECT_EQ(life_.Contexts(), 0u);
 }
 
+// By some errors a library would take it that the manager does not know it, were it not told Rejoined first.
+TEST_P(ManagerResume, AllRanksHearTheErrorThatTheirGroupFailedWith) {
+  Run();
+  life_.Restart();
+  SessionId here = 0, late = 0;
+  life_.Return(joined_[0], "g", 0, &here);
+  proto::ClientMessage wrong;
+  wrong.mutable_peer()->set_rank(99);
+  life_.Say(here, wrong);
+  const proto::Failure first = life_.told[here].back().failure();
+  EXPECT_EQ(first.code(), proto::ERROR_INVALID_ARGUMENT);
+  for (const uint32_t rank : {1, 2}) {
+    life_.Return(joined_[rank], "g", rank, &late);
+    ASSERT_EQ(life_.told[late].size(), 2u) << life_.told[late].front().ShortDebugString();
+    EXPECT_TRUE(life_.told[late][0].has_rejoined());
+    EXPECT_EQ(life_.told[late][1].failure().SerializeAsString(), first.SerializeAsString());
+    life_.Close(life_.Join("g", GetParam(), 0, 77));  // meanwhile another life of it has ended
+  }
+}
+
+// It does not wait in a group that nobody else comes to.
+TEST_P(ManagerResume, WhoWasNotToldThatItsGroupRanIsToldHowItHasEnded) {
+  Run();
+  life_.Restart();
+  SessionId here = 0;
+  life_.Return(joined_[0], "g", 0, &here);
+  proto::ClientMessage abort;
+  abort.mutable_abort()->set_reason("no more");
+  life_.Say(here, abort);
+  for (int restart = 0; restart < 2; ++restart) {
+    const SessionId again = life_.Join("g", GetParam(), 3, 1);
+    ASSERT_FALSE(life_.told[again].empty());
+    EXPECT_EQ(life_.told[again].front().failure().code(), proto::ERROR_ABORTED);
+    EXPECT_NE(StateOf("g"), "joining");
+    life_.Restart();
+  }
+  EXPECT_EQ(life_.told[life_.Join("g", GetParam(), 3, 1, 2)].size(), 0u) << "another process begins anew";
+}
+
 TEST_P(ManagerResume, WhoIsNotThatRankIsRefusedAndDisturbsNobody) {
   Run();
   life_.Restart();
@@ -140,6 +180,39 @@ TEST_P(ManagerResume, WhoWasNotToldThatItsGroupRunsJoinsAgainAndIsTold) {
   EXPECT_EQ(StateOf("g"), "running");
   for (uint32_t rank = 0; rank < kRanks - 1; ++rank) life_.Leave(sessions[rank]);
   EXPECT_TRUE(life_.Return(joined_[3], "g", 3).has_rejoined());
+}
+
+// Another process may have come to have its number, its address and its QPN.
+TEST_P(ManagerResume, WhoHasOnlyTheNumbersOfARankIsNotToldItsSecret) {
+  for (const uint64_t nonce : {0, 1}) {
+    Life life(testing::Tree32().Build());
+    for (uint32_t rank = 0; rank < kRanks; ++rank) life.Join("g", GetParam(), rank, 1, nonce);
+    life.Restart();
+    for (const uint64_t another : {0, 2}) {
+      const SessionId session = life.Join("g", GetParam(), 0, 1, another);
+      ASSERT_FALSE(life.told[session].empty()) << another;
+      EXPECT_EQ(life.told[session].front().failure().code(), proto::ERROR_DUPLICATE_RANK) << another;
+    }
+    EXPECT_EQ(life.state->ShowGroup("g")->state(), "running");
+  }
+}
+
+// Nor is a secret what could be reckoned from a seed.
+TEST_P(ManagerResume, SecretsAreTheSystems) {
+  Run();
+  Life again(testing::Tree32().Build());
+  const std::vector<SessionId> sessions = again.Join("g", GetParam());
+  std::set<std::string> secrets;
+  for (uint32_t rank = 0; rank < kRanks; ++rank) {
+    proto::Joined other = again.told[sessions[rank]].back().joined();
+    for (const std::string& secret : {joined_[rank].secret(), other.secret()}) {
+      EXPECT_EQ(secret.size(), 16u);
+      EXPECT_TRUE(secrets.insert(secret).second);
+    }
+    other.set_secret(joined_[rank].secret());
+    EXPECT_EQ(other.SerializeAsString(), joined_[rank].SerializeAsString())
+        << "all else follows from the seed";
+  }
 }
 
 TEST_P(ManagerResume, WhereNobodyComesBackTheGroupEndsLater) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/address.h"
+#include "base/system_random.h"
 #include "incmanager/rpc/convert.h"
 #include "incmanager/rpc/convert_policy.h"
 #include "incmanager/text.h"
@@ -17,6 +18,7 @@ namespace epic::manager {
 namespace {
 
 constexpr uint32_t kHeartbeatMs = 1000;
+constexpr size_t kSecretBytes = 16;
 // Of what a rank says why it aborts, and others read.
 constexpr size_t kMaxReasonBytes = 256;
 // A tick later than this means that the manager itself stood still; what waited is heard within kHearsIn.
@@ -46,6 +48,7 @@ ManagerState::ManagerState(Topology topology, const GroupOptions& options, uint6
       update_(&topology_),
       max_waiting_(options.max_waiting),
       refusal_rate_(options.refusals_a_second) {
+  groups_.GiveSecrets([] { return SystemRandomBytes(kSecretBytes); });
   if (!graph_.discovers()) ComputeTables(0);
 }
 

@@ -72,6 +72,7 @@ proto::Join ToProto(const JoinRequest& join) {
   out.set_datagrams_offered(join.datagrams_offered);
   out.set_datagram_receives(join.datagram_receives);
   out.set_rejoins(join.rejoins);
+  out.set_nonce(join.nonce);
   return out;
 }
 
