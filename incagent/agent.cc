@@ -10,7 +10,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <thread>
 #include <utility>
 
@@ -22,6 +21,7 @@
 #include "base/grpc/not_a_manager.h"
 #include "base/grpc/self_check.h"
 #include "base/printable.h"
+#include "base/system_random.h"
 #include "incagent/engine_client.h"
 #include "incagent/engine_signs.h"
 #include "incagent/leftovers.h"
@@ -56,10 +56,7 @@ std::unique_ptr<proto::Manager::Stub> ConnectManager(const std::string& address)
 }
 
 // Of this agent, so that the manager tells it from any other one; not 0.
-uint64_t RandomInstance() {
-  std::random_device device;
-  return (uint64_t{device()} << 32 | device()) | 1;
-}
+uint64_t RandomInstance() { return SystemRandom().value_or(1); }
 
 void SetDeadline(grpc::ClientContext* context) {
   context->set_deadline(std::chrono::system_clock::now() + kManagerTimeout);
@@ -187,6 +184,7 @@ class Agent::Impl {
     request.set_name(options_.name);
     request.set_agent_address(address_);
     request.set_instance(instance_);
+    request.set_follows(follows_);
     proto::EngineInfo& engine = *request.mutable_engine();
     if (const grpc::Status status = engine_.Describe(&engine); !status.ok()) {
       Say(fmt::format("waiting for {}", EngineTrouble()), false);
@@ -214,12 +212,28 @@ class Agent::Impl {
     engine_watch_.Look();
     asked_ = std::chrono::steady_clock::now();
     own_wait_ = OwnWait();
-    if (!RemoveLeftovers(engine, reply)) return false;
+    if (!Hold(reply) || !RemoveLeftovers(engine, reply)) return false;
     Say(fmt::format("registered at the manager {}", options_.manager), true);
     return true;
   }
 
   std::string EngineTrouble() const { return fmt::format("the engine at {}", options_.engine); }
+
+  // The switch is that manager's from now on.
+  bool Hold(const proto::RegisterReply& reply) {
+    heard_.reset();
+    told_of_ = true;
+    if (!reply.has_fence()) return true;
+    const grpc::Status status = engine_.Hold(reply.fence(), reply.takes_over());
+    if (!status.ok()) {
+      Say(fmt::format("the engine refuses the manager at {}: {}", options_.manager, status.error_message()),
+          false);
+      return false;
+    }
+    follows_ = reply.fence().cluster();
+    heard_ = reply.fence();
+    return true;
+  }
 
   // Contexts of groups that ended while this agent was away.
   bool RemoveLeftovers(const proto::EngineInfo& engine, const proto::RegisterReply& reply) {
@@ -233,6 +247,7 @@ class Agent::Impl {
         proto::RemoveRequest remove;
         remove.set_group_id(group->group_id());
         remove.set_generation(group->generation());
+        if (reply.has_fence()) *remove.mutable_fence() = reply.fence();
         proto::RemoveReply removed;
         if (!engine_.Call(&EngineClient::Stub::Remove, remove, &removed).ok()) return false;
         spdlog::info("{}: removed group {} ({:#x}), which the manager does not know", options_.name,
@@ -245,7 +260,9 @@ class Agent::Impl {
 
   // Asks the engine who it is; whether it has answered. Why it has not is logged until it is down, with what is seen of it.
   bool DescribeEngine(proto::EngineInfo* info) {
-    if (question_ == nullptr) question_ = std::make_unique<EngineQuestion>(&engine_, EngineVerdict::kLongest);
+    if (question_ == nullptr)
+      question_ = std::make_unique<EngineQuestion>(&engine_, EngineVerdict::kLongest,
+                                                   told_of_ ? heard_ : std::nullopt);
     const std::optional<grpc::Status> ended = question_->WaitFor(kEngineTimeout);
     const grpc::Status status =
         ended.value_or(grpc::Status(grpc::DEADLINE_EXCEEDED, fmt::format("{} has not answered yet", EngineTrouble())));
@@ -294,6 +311,7 @@ class Agent::Impl {
     grpc::ClientContext context;
     SetDeadline(&context);
     const grpc::Status status = manager_->Heartbeat(&context, request, &reply);
+    told_of_ = status.ok() && !reply.register_again();
     if (!status.ok()) {
       const bool away =
           status.error_code() == grpc::UNAVAILABLE || status.error_code() == grpc::DEADLINE_EXCEEDED;
@@ -328,6 +346,9 @@ class Agent::Impl {
   uint64_t epoch_ = 0;
   milliseconds heartbeat_{kRetry};
   milliseconds pause_{0};
+  std::string follows_;                // the cluster of the manager that this agent was registered with last
+  std::optional<proto::Fence> heard_;  // of that manager
+  bool told_of_ = false;               // it has answered the last call
   EngineVerdict verdict_;
   std::chrono::steady_clock::time_point asked_{};  // when the last call had ended
   std::chrono::nanoseconds own_wait_{0};           // until then

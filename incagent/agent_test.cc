@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -56,12 +57,34 @@ class Engine : public proto::SwitchTable::Service {
       info->add_ports()->set_name("p0");
     });
   }
-  grpc::Status Describe(grpc::ServerContext*, const proto::DescribeRequest*,
+  grpc::Status Describe(grpc::ServerContext*, const proto::DescribeRequest* request,
                         proto::EngineInfo* reply) override {
     if (const grpc::StatusCode code = fails_with_.Get(); code != grpc::OK) return {code, "as the test wants it"};
+    if (request->has_heard()) heard_.Set([request](proto::Fence* heard) { *heard = request->heard(); });
     *reply = info_.Get();
     return grpc::Status::OK;
   }
+  grpc::Status Hold(grpc::ServerContext*, const proto::HoldRequest* request, proto::HoldReply*) override {
+    held_.Set([request](proto::HoldRequest* held) { *held = *request; });
+    return fenced_ ? grpc::Status(grpc::FAILED_PRECONDITION, "fenced: it is another's") : grpc::Status::OK;
+  }
+  grpc::Status Dump(grpc::ServerContext*, const proto::DumpRequest*, proto::DumpReply* reply) override {
+    const proto::EngineInfo info = info_.Get();
+    for (const uint64_t id : info.group_ids()) reply->add_groups()->mutable_config()->set_group_id(id);
+    return grpc::Status::OK;
+  }
+  grpc::Status Remove(grpc::ServerContext*, const proto::RemoveRequest* request,
+                      proto::RemoveReply*) override {
+    removed_.Set([request](proto::RemoveRequest* removed) { *removed = *request; });
+    return grpc::Status::OK;
+  }
+  void AddGroup(uint64_t id) {
+    info_.Set([id](proto::EngineInfo* info) { info->add_group_ids(id); });
+  }
+  std::atomic<bool> fenced_ = false;  // it takes nobody
+  const Seen<proto::Fence>& heard() const { return heard_; }
+  const Seen<proto::HoldRequest>& held() const { return held_; }
+  const Seen<proto::RemoveRequest>& removed() const { return removed_; }
   grpc::Status Watch(grpc::ServerContext* context, const proto::WatchRequest*,
                      grpc::ServerWriter<proto::EngineInfo>* writer) override {
     watched_.Set([](int* times) { ++*times; });
@@ -90,22 +113,36 @@ class Engine : public proto::SwitchTable::Service {
   Seen<grpc::StatusCode> fails_with_;
   Seen<proto::EngineInfo> info_;
   Seen<int> watched_;
+  Seen<proto::Fence> heard_;
+  Seen<proto::HoldRequest> held_;
+  Seen<proto::RemoveRequest> removed_;
 };
 
 class Manager : public proto::Manager::Service {
  public:
   explicit Manager(uint32_t heartbeat_ms) : heartbeat_ms_(heartbeat_ms) {}
-  grpc::Status Register(grpc::ServerContext*, const proto::RegisterRequest*,
+  grpc::Status Register(grpc::ServerContext*, const proto::RegisterRequest* request,
                         proto::RegisterReply* reply) override {
     reply->set_heartbeat_ms(heartbeat_ms_);
+    const std::string cluster = cluster_.Get();
+    if (!cluster.empty()) reply->mutable_fence()->set_cluster(cluster);
+    reply->set_takes_over(request->follows() == "before");
+    asked_.Set([request](proto::RegisterRequest* asked) { *asked = *request; });
     registered_.Set([](int* times) { ++*times; });
     return grpc::Status::OK;
   }
   grpc::Status Heartbeat(grpc::ServerContext*, const proto::HeartbeatRequest* request,
-                         proto::HeartbeatReply*) override {
+                         proto::HeartbeatReply* reply) override {
+    reply->set_register_again(request->epoch() != 0 || again_.exchange(false));
     heard_.Set([request](proto::HeartbeatRequest* heard) { *heard = *request; });
     return grpc::Status::OK;
   }
+  // From now on another manager serves here.
+  void Become(const std::string& cluster) {
+    cluster_.Set([&](std::string* now) { *now = cluster; });
+    again_ = true;
+  }
+  const Seen<proto::RegisterRequest>& asked() const { return asked_; }
   const Seen<int>& registered() const { return registered_; }
   const Seen<proto::HeartbeatRequest>& heard() const { return heard_; }
   // True when the manager has been told of so many neighbours.
@@ -119,6 +156,9 @@ class Manager : public proto::Manager::Service {
 
  private:
   const uint32_t heartbeat_ms_;
+  std::atomic<bool> again_ = false;
+  Seen<std::string> cluster_;
+  Seen<proto::RegisterRequest> asked_;
   Seen<int> registered_;
   Seen<proto::HeartbeatRequest> heard_;
 };
@@ -219,6 +259,40 @@ TEST_F(AgentTest, ItsOwnRefusalIsAReplyToWhoTakesIt) {
   EXPECT_TRUE(agent->Install(&typed, request, &reply).ok());
   EXPECT_EQ(reply.refusal().kind(), proto::REFUSAL_CONFIG);
   EXPECT_EQ(reply.refusal().message(), "group_id: missing");
+}
+
+TEST_F(AgentTest, WhatItAsksOfItsEngineIsItsManagers) {
+  Start(true, 100);
+  engine_->AddGroup(5);
+  manager_->Become("before");
+  ASSERT_TRUE(
+      engine_->removed().Await([](const auto& removed) { return removed.group_id() == 5; }, kPatience));
+  EXPECT_EQ(engine_->removed().Get().fence().cluster(), "before");
+  EXPECT_EQ(engine_->held().Get().fence().cluster(), "before");
+  EXPECT_FALSE(engine_->held().Get().takes_over());
+  EXPECT_TRUE(
+      engine_->heard().Await([](const auto& heard) { return heard.cluster() == "before"; }, kPatience))
+      << "that its manager is there is told, too";
+  // The next one at this address is told whom it follows.
+  manager_->Become("after");
+  ASSERT_TRUE(
+      engine_->held().Await([](const auto& held) { return held.fence().cluster() == "after"; }, kPatience));
+  EXPECT_EQ(manager_->asked().Get().follows(), "before");
+  EXPECT_TRUE(engine_->held().Get().takes_over());
+}
+
+TEST_F(AgentTest, ASwitchThatIsAnothersIsNotTouched) {
+  Start(true, 100);
+  engine_->AddGroup(5);
+  engine_->fenced_ = true;
+  const int before = manager_->registered().Get();
+  manager_->Become("second");
+  ASSERT_TRUE(manager_->registered().Await([before](int times) { return times >= before + 2; }, kPatience))
+      << "it tries again";
+  EXPECT_EQ(engine_->removed().Get().group_id(), 0u);
+  engine_->fenced_ = false;
+  EXPECT_TRUE(
+      engine_->removed().Await([](const auto& removed) { return removed.group_id() == 5; }, kPatience));
 }
 
 // As an operator meets it who takes the agent's port for the manager's.

@@ -28,6 +28,15 @@ grpc::Status EngineClient::Describe(proto::EngineInfo* info, std::chrono::millis
   return status;
 }
 
+grpc::Status EngineClient::Hold(const proto::Fence& manager, bool takes_over) {
+  proto::HoldRequest request;
+  *request.mutable_fence() = manager;
+  request.set_takes_over(takes_over);
+  proto::HoldReply reply;
+  const grpc::Status status = Call(&Stub::Hold, request, &reply);
+  return status.error_code() == grpc::UNIMPLEMENTED ? grpc::Status::OK : status;
+}
+
 void EngineClient::Keep(const proto::EngineInfo& info) {
   const std::lock_guard lock(mutex_);
   info_ = info;
@@ -52,7 +61,10 @@ grpc::Status EngineClient::Explain(const grpc::Status& status) const {
           fmt::format("the engine at {} does not answer: {}", socket_path_, status.error_message())};
 }
 
-EngineQuestion::EngineQuestion(EngineClient* client, std::chrono::milliseconds timeout) : client_(client) {
+EngineQuestion::EngineQuestion(EngineClient* client, std::chrono::milliseconds timeout,
+                               const std::optional<proto::Fence>& heard)
+    : client_(client) {
+  if (heard) *request_.mutable_heard() = *heard;
   context_.set_deadline(std::chrono::system_clock::now() + timeout);
   client_->stub_->async()->Describe(&context_, &request_, &info_, [this](const grpc::Status& status) {
     if (status.ok()) client_->Keep(info_);

@@ -21,8 +21,10 @@ class EngineClient;
 // it whenever it runs. Thread-safe.
 class EngineQuestion {
  public:
-  // client outlives this. UNAVAILABLE as EngineClient::Call, DEADLINE_EXCEEDED after that time.
-  EngineQuestion(EngineClient* client, std::chrono::milliseconds timeout);
+  // client outlives this. heard: a manager of which there has been word, which the engine is told; none:
+  // absent. UNAVAILABLE as EngineClient::Call, DEADLINE_EXCEEDED after that time.
+  EngineQuestion(EngineClient* client, std::chrono::milliseconds timeout,
+                 const std::optional<proto::Fence>& heard);
   // Takes the question back if it is open.
   ~EngineQuestion();
   EngineQuestion(const EngineQuestion&) = delete;
@@ -36,7 +38,7 @@ class EngineQuestion {
  private:
   EngineClient* const client_;
   grpc::ClientContext context_;
-  const proto::DescribeRequest request_;
+  proto::DescribeRequest request_;
   proto::EngineInfo info_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -63,6 +65,10 @@ class EngineClient {
   // Asks the engine who it is; what it says is kept for info().
   grpc::Status Describe(proto::EngineInfo* info, std::chrono::milliseconds timeout = kTimeout);
   proto::EngineInfo info() const;
+
+  // Makes the switch this manager's (SwitchTable.Hold). Ok, too, of an engine of an earlier version, which is
+  // everybody's.
+  grpc::Status Hold(const proto::Fence& manager, bool takes_over);
 
   // Calls back each time that the engine tells of its ports, the first time at once. Returns when the engine
   // has gone or the context is cancelled; UNIMPLEMENTED from an engine of an earlier version.

@@ -11,7 +11,7 @@ epic_library(switch_trace SOURCES daemon/trace.cc
 epic_apart(daemon/ports.cc daemon/shard.cc)  # on the data path
 epic_library(switch_daemon UNITED
   SOURCES daemon/control.cc daemon/convert.cc daemon/options.cc daemon/ports.cc daemon/service.cc daemon/shard.cc
-          daemon/sharded_control.cc
+          daemon/fence.cc daemon/sharded_control.cc
   PUBLIC epic_switch epic_switch_trace epic_io epic_proto
   PRIVATE epic_acceptor fmt::fmt spdlog::spdlog epic_command_line Threads::Threads)
 target_compile_definitions(epic_switch_daemon PRIVATE EPIC_VERSION="${PROJECT_VERSION}")
@@ -21,7 +21,7 @@ target_compile_definitions(incengine PRIVATE EPIC_VERSION="${PROJECT_VERSION}")
 set_target_properties(incengine PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/incengine")
 install(TARGETS incengine RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT daemons)
 
-epic_test(daemon_test SOURCES daemon/daemon_test.cc daemon/watch_test.cc LIBS epic_switch_daemon spdlog::spdlog)
+epic_test(daemon_test SOURCES daemon/daemon_test.cc daemon/fence_test.cc daemon/watch_test.cc LIBS epic_switch_daemon spdlog::spdlog)
 epic_test(shards_test THREADED engine SOURCES daemon/shards_test.cc LIBS epic_switch_daemon spdlog::spdlog)
 
 # What tests/netns, which scripts/test runs, calls the daemon with.

@@ -191,6 +191,12 @@ class Commands {
         .Add("switch", &name_, "name of the switch")
         .Changed(NotEmpty)
         .Required();
+    AddClient(line_, "adopt",
+              "makes a switch this manager's that has contexts of another one; that one's groups there end",
+              [this] { return Adopt(client_, name_); })
+        .Add("switch", &name_, "name of the switch")
+        .Changed(NotEmpty)
+        .Required();
     AddClient(line_, "why", "whom a group waits for, or how it ended", [this] { return Why(client_, name_); })
         .Add("name", &name_, "name of the group")
         .Changed(NotEmpty)

@@ -224,6 +224,8 @@ const engine::Context* SwitchControl::Find(uint64_t group_id, uint32_t generatio
 
 bool SwitchControl::Has(uint64_t group_id) const { return switch_.engine().groups().contains(group_id); }
 
+bool SwitchControl::HasGroups() const { return !switch_.engine().groups().empty(); }
+
 StatusOr<proto::RemoveReply> SwitchControl::Remove(const proto::RemoveRequest& request) {
   const engine::Context* const group = Find(request.group_id(), request.generation());
   if (group == nullptr) return proto::RemoveReply();

@@ -45,6 +45,8 @@ class SwitchControl {
   StatusOr<proto::LocateReply> Locate(const proto::LocateRequest& request);
   // Whether a group of this id is installed.
   bool Has(uint64_t group_id) const;
+  // Whether any is.
+  bool HasGroups() const;
 
  private:
   // The group; none if it is not there, or is of another generation.

@@ -41,9 +41,13 @@ class Service final : public proto::SwitchTable::Service {
  public:
   Service(ShardedControl& control, Changes& changes) : control_(control), changes_(changes) {}
 
-  grpc::Status Describe(grpc::ServerContext*, const proto::DescribeRequest*,
+  grpc::Status Describe(grpc::ServerContext*, const proto::DescribeRequest* request,
                         proto::EngineInfo* reply) override {
-    return Answer(control_.Describe(), reply);
+    return Answer(control_.Describe(*request), reply);
+  }
+  grpc::Status Hold(grpc::ServerContext*, const proto::HoldRequest* request,
+                    proto::HoldReply* reply) override {
+    return Answer(control_.Hold(*request), reply);
   }
   grpc::Status Dump(grpc::ServerContext*, const proto::DumpRequest* page, proto::DumpReply* reply) override {
     return Answer(control_.Dump(*page), reply);

@@ -123,6 +123,20 @@ StatusOr<Reply> AnyOf(const StatusOr<std::vector<Reply>>& replies) {
   return replies->front();
 }
 
+ManagerId ManagerOf(const proto::Fence& fence) {
+  return {.cluster = fence.cluster(), .epoch = fence.epoch(), .keeps = fence.keeps()};
+}
+
+proto::Fence FenceOf(const ManagerId& manager) {
+  proto::Fence fence;
+  fence.set_cluster(manager.cluster);
+  fence.set_epoch(manager.epoch);
+  fence.set_keeps(manager.keeps);
+  return fence;
+}
+
+Nanos SteadyNow() { return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(); }
+
 }  // namespace
 
 ShardedControl::ShardedControl(std::vector<Shard> shards) : shards_(std::move(shards)) {
@@ -157,8 +171,30 @@ StatusOr<std::vector<Reply>> ShardedControl::AskAll(const Work<Reply>& work) {
   return StatusOr<std::vector<Reply>>(std::move(replies));
 }
 
-StatusOr<proto::EngineInfo> ShardedControl::Describe() {
-  return Sum(AskAll<proto::EngineInfo>([](SwitchControl& control) { return control.Describe(); }));
+Status ShardedControl::Enter(const proto::Fence& manager, bool takes_over) {
+  const std::lock_guard lock(fencing_);
+  return fence_.Enter(SteadyNow(), ManagerOf(manager), takes_over, [this] { return HasContexts(); });
+}
+
+bool ShardedControl::HasContexts() {
+  const auto has = AskAll<int>([](SwitchControl& control) { return control.HasGroups() ? 1 : 0; });
+  return !has.ok() || std::ranges::find(*has, 1) != has->end();
+}
+
+StatusOr<proto::HoldReply> ShardedControl::Hold(const proto::HoldRequest& request) {
+  if (Status fenced = Enter(request.fence(), request.takes_over()); !fenced.ok()) return fenced;
+  return proto::HoldReply();
+}
+
+StatusOr<proto::EngineInfo> ShardedControl::Describe(const proto::DescribeRequest& request) {
+  StatusOr<proto::EngineInfo> info =
+      Sum(AskAll<proto::EngineInfo>([](SwitchControl& control) { return control.Describe(); }));
+  const std::lock_guard lock(fencing_);
+  if (request.has_heard()) fence_.Heard(SteadyNow(), ManagerOf(request.heard()));
+  if (!info.ok() || fence_.manager().cluster.empty()) return info;
+  *info->mutable_fence() = FenceOf(fence_.manager());
+  info->set_fenced(fence_.Holds(SteadyNow(), info->group_ids_size() != 0));
+  return info;
 }
 
 StatusOr<proto::DumpReply> ShardedControl::Dump(const proto::DumpRequest& page) {
@@ -176,6 +212,7 @@ StatusOr<proto::DumpReply> ShardedControl::Dump(const proto::DumpRequest& page) 
 StatusOr<proto::InstallReply> ShardedControl::Install(const proto::InstallRequest& request) {
   const StatusOr<size_t> shard = ShardOfGroup(request.group(), shards_.size());
   if (!shard.ok()) return Refused(request, shard.status());
+  if (Status fenced = Enter(request.fence()); !fenced.ok()) return fenced;
   const std::lock_guard lock(installing_);
   if (const Status free = CheckIdIsFree(request.group().group_id(), *shard); !free.ok())
     return Refused(request, free);
@@ -195,16 +232,19 @@ Status ShardedControl::CheckIdIsFree(uint64_t group_id, size_t shard) {
 }
 
 StatusOr<proto::RemoveReply> ShardedControl::Remove(const proto::RemoveRequest& request) {
+  if (Status fenced = Enter(request.fence()); !fenced.ok()) return fenced;
   return AnyOf(
       AskAll<proto::RemoveReply>([request](SwitchControl& control) { return control.Remove(request); }));
 }
 
 StatusOr<proto::FailReply> ShardedControl::Fail(const proto::FailRequest& request) {
+  if (Status fenced = Enter(request.fence()); !fenced.ok()) return fenced;
   return AnyOf(AskAll<proto::FailReply>([request](SwitchControl& control) { return control.Fail(request); }));
 }
 
 StatusOr<proto::SetForwardingReply> ShardedControl::SetForwarding(
     const proto::SetForwardingRequest& request) {
+  if (Status fenced = Enter(request.fence()); !fenced.ok()) return fenced;
   return Ask<proto::SetForwardingReply>(
       0, [request](SwitchControl& control) { return control.SetForwarding(request); });
 }

@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "incengine/daemon/control.h"
+#include "incengine/daemon/fence.h"
 #include "io/event_loop.h"
 #include "proto/switch.pb.h"
 
@@ -28,8 +29,12 @@ class ShardedControl {
   //
   // Counters, frames and bytes of the arena are sums, groups those of all shards by their ids; a port is up,
   // and carries super-frames, if it does so for all.
-  StatusOr<proto::EngineInfo> Describe();
+  //
+  // A manager changes a switch that is its own (incengine/daemon/fence.h); else FAILED_PRECONDITION.
+  StatusOr<proto::EngineInfo> Describe(const proto::DescribeRequest& request = {});
   StatusOr<proto::DumpReply> Dump(const proto::DumpRequest& page = {});
+  // The switch is this manager's from now on.
+  StatusOr<proto::HoldReply> Hold(const proto::HoldRequest& request);
   // On the shard of the group's QPNs. INVALID_ARGUMENT also if these are not all of one shard.
   StatusOr<proto::InstallReply> Install(const proto::InstallRequest& request);
   // On every shard: that which has the group acts.
@@ -54,7 +59,14 @@ class ShardedControl {
   // No shard but this one, which sees to it itself, has a group of this id; else ALREADY_EXISTS.
   Status CheckIdIsFree(uint64_t group_id, size_t shard);
 
+  // Whether this manager may change something, which then is its switch.
+  Status Enter(const proto::Fence& manager, bool takes_over = false);
+  // Of whomever; true also if a shard does not say so in time.
+  bool HasContexts();
+
   const std::vector<Shard> shards_;
+  std::mutex fencing_;  // guards fence_
+  Fence fence_;
   std::mutex installing_;  // held while a group is installed, so that no two shards get the same id
 };
 

@@ -112,6 +112,14 @@ class ShardsTest : public ::testing::Test {
   }()};
 };
 
+proto::Fence Manager(const std::string& cluster, uint64_t epoch) {
+  proto::Fence manager;
+  manager.set_cluster(cluster);
+  manager.set_epoch(epoch);
+  manager.set_keeps(true);
+  return manager;
+}
+
 proto::EndpointConfig Endpoint(uint32_t qpn, uint32_t port) {
   proto::EndpointConfig endpoint;
   endpoint.set_local_qpn(qpn);
@@ -174,6 +182,58 @@ TEST_F(ShardsTest, AGroupIsOnTheShardOfItsQpns) {
                                   Group(9, 1).SerializeAsString(), Group(10, 0x10).SerializeAsString()));
   EXPECT_EQ(dump->info().capability().arena_bytes(), kShards * kArena);
   EXPECT_EQ(dump->info().capability().arena_free_bytes(), kShards * kArena - bytes);
+}
+
+// On whichever shard its contexts are.
+TEST_F(ShardsTest, WhatAnotherManagerAsksOfASwitchWithContextsIsRefused) {
+  proto::InstallRequest install;
+  *install.mutable_group() = Group(7, 2);
+  *install.mutable_fence() = Manager("first", 3);
+  ASSERT_TRUE(control_.Install(install).ok());
+  proto::EngineInfo info = *control_.Describe();
+  EXPECT_EQ(info.fence().SerializeAsString(), Manager("first", 3).SerializeAsString());
+  EXPECT_TRUE(info.fenced());
+  const auto refuses = [this](const proto::Fence& manager) {
+    proto::InstallRequest another;
+    *another.mutable_group() = Group(8, 1);
+    another.set_takes_refusal(true);
+    *another.mutable_fence() = manager;
+    proto::RemoveRequest remove;
+    remove.set_group_id(7);
+    remove.set_generation(1);
+    *remove.mutable_fence() = manager;
+    proto::FailRequest fail;
+    fail.set_group_id(7);
+    fail.set_generation(1);
+    *fail.mutable_fence() = manager;
+    proto::SetForwardingRequest forwarding;
+    *forwarding.mutable_fence() = manager;
+    proto::HoldRequest hold;
+    *hold.mutable_fence() = manager;
+    for (const Status& status :
+         {control_.Install(another).status(), control_.Remove(remove).status(), control_.Fail(fail).status(),
+          control_.SetForwarding(forwarding).status(), control_.Hold(hold).status()}) {
+      EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition) << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr("fenced: "));
+    }
+    EXPECT_THAT(GroupsOn(2), ElementsAre(7));
+  };
+  refuses(Manager("second", 9));
+  refuses(Manager("first", 2));
+  proto::HoldRequest takes_over;
+  *takes_over.mutable_fence() = Manager("second", 1);
+  takes_over.set_takes_over(true);
+  EXPECT_TRUE(control_.Hold(takes_over).ok());
+  refuses(Manager("first", 3));
+  proto::RemoveRequest remove;
+  remove.set_group_id(7);
+  remove.set_generation(1);
+  *remove.mutable_fence() = Manager("second", 1);
+  EXPECT_TRUE(control_.Remove(remove).ok());
+  info = *control_.Describe();
+  EXPECT_FALSE(info.fenced()) << "there is nothing left to be taken from";
+  install.mutable_fence()->set_epoch(4);
+  EXPECT_TRUE(control_.Install(install).ok());
 }
 
 TEST_F(ShardsTest, AGroupWhoseQpnsAreOfSeveralShardsIsRefused) {

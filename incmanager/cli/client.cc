@@ -287,6 +287,15 @@ int DefaultPolicy(const ClientOptions& options, const std::string& policy) {
   });
 }
 
+int Adopt(const ClientOptions& options, const std::string& switch_name) {
+  proto::AdoptRequest request;
+  request.set_switch_name(switch_name);
+  return Ask(options, &Stub::Adopt, request, [&](const proto::AdoptReply&) {
+    return fmt::format("switch {} is this manager's when its agent registers next, within seconds\n",
+                       switch_name);
+  });
+}
+
 int SetTenant(const ClientOptions& options, const TenantOptions& tenant) {
   proto::TenantsReply all;
   const grpc::Status status =

@@ -83,6 +83,8 @@ int ShowEvents(const ClientOptions& options, const EventsOptions& events);
 int DefaultPolicy(const ClientOptions& options, const std::string& policy);
 // Asks for what the tenant has, and sends all of it: of two at the same time one may undo what the other set.
 int SetTenant(const ClientOptions& options, const TenantOptions& tenant);
+// Makes a switch this manager's, though it has contexts of another one.
+int Adopt(const ClientOptions& options, const std::string& switch_name);
 int RemoveTenant(const ClientOptions& options, const std::string& name);
 int ListTenants(const ClientOptions& options);
 

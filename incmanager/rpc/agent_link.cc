@@ -210,9 +210,15 @@ class AgentLink::Impl {
   int under_way_ = 0;  // calls and turns
 };
 
-AgentLink::AgentLink(std::string switch_name, AgentThread* thread)
-    : impl_(std::make_unique<Impl>(std::move(switch_name), thread->impl_->queue())) {}
+AgentLink::AgentLink(std::string switch_name, AgentThread* thread, proto::Fence manager)
+    : manager_(std::move(manager)),
+      impl_(std::make_unique<Impl>(std::move(switch_name), thread->impl_->queue())) {}
 AgentLink::~AgentLink() = default;
+
+template <typename Request>
+void AgentLink::Sign(Request* request) const {
+  if (!manager_.cluster().empty()) *request->mutable_fence() = manager_;
+}
 
 void AgentLink::SetAddress(const std::string& address) { impl_->SetAddress(address); }
 
@@ -220,6 +226,7 @@ void AgentLink::Install(const proto::GroupConfig& config, std::function<void(con
   proto::InstallRequest request;
   *request.mutable_group() = config;
   request.set_takes_refusal(true);
+  Sign(&request);
   impl_->Enqueue<proto::InstallRequest, proto::InstallReply>(
       &Impl::Stub::AsyncInstall, request,
       [done = std::move(done)](const Status& status, const proto::InstallReply& reply, const std::string& silent) {
@@ -231,6 +238,7 @@ void AgentLink::Remove(uint64_t group_id, uint32_t generation, Done done) {
   proto::RemoveRequest request;
   request.set_group_id(group_id);
   request.set_generation(generation);
+  Sign(&request);
   impl_->Enqueue<proto::RemoveRequest, proto::RemoveReply>(
       &Impl::Stub::AsyncRemove, request,
       [done = std::move(done)](const Status& status, const auto&, const auto&) { done(status); });
@@ -240,6 +248,7 @@ void AgentLink::Fail(uint64_t group_id, uint32_t generation, Done done) {
   proto::FailRequest request;
   request.set_group_id(group_id);
   request.set_generation(generation);
+  Sign(&request);
   impl_->Enqueue<proto::FailRequest, proto::FailReply>(
       &Impl::Stub::AsyncFail, request,
       [done = std::move(done)](const Status& status, const auto&, const auto&) { done(status); });
@@ -248,6 +257,7 @@ void AgentLink::Fail(uint64_t group_id, uint32_t generation, Done done) {
 void AgentLink::SetForwarding(const proto::ForwardingTable& table, Done done) {
   proto::SetForwardingRequest request;
   *request.mutable_table() = table;
+  Sign(&request);
   impl_->Enqueue<proto::SetForwardingRequest, proto::SetForwardingReply>(
       &Impl::Stub::AsyncSetForwarding, request,
       [done = std::move(done)](const Status& status, const auto&, const auto&) { done(status); });

@@ -34,8 +34,9 @@ class AgentLink {
   // How a call ended; runs on the agents' thread.
   using Done = std::function<void(const Status&)>;
 
-  // switch_name: for messages. thread outlives this.
-  AgentLink(std::string switch_name, AgentThread* thread);
+  // switch_name: for messages. thread outlives this. manager: what calls that change something bear; without
+  // a cluster nothing.
+  AgentLink(std::string switch_name, AgentThread* thread, proto::Fence manager = {});
   // Not on the agents' thread. Waits for the calls under way (at most kCallTimeoutS); calls that wait are dropped and their Done does
   // not run.
   ~AgentLink();
@@ -69,7 +70,11 @@ class AgentLink {
   StatusOr<proto::DumpReply> Dump(const proto::DumpRequest& page);
 
  private:
+  template <typename Request>
+  void Sign(Request* request) const;
+
   class Impl;
+  const proto::Fence manager_;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -18,7 +18,6 @@ namespace {
 
 constexpr char kCluster[] = "cluster";
 constexpr char kPolicy[] = "policy";
-constexpr size_t kClusterBytes = 16;
 // More than the starts between a backup and its use.
 constexpr uint64_t kRestoredLater = 1'000'000;
 constexpr int kIdBits = 32;  // of a group's id, below the epoch

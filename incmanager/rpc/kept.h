@@ -24,6 +24,8 @@ struct Moment {
   int64_t unix_us = 0;  // since 1970
 };
 
+constexpr size_t kClusterBytes = 16;
+
 // What a former manager has left.
 struct Kept {
   std::string cluster;                      // 16 bytes; empty: there was none

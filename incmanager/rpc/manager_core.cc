@@ -9,6 +9,7 @@
 #include <random>
 #include <utility>
 
+#include "base/system_random.h"
 #include "incmanager/rpc/status.h"
 
 namespace epic::manager {
@@ -34,7 +35,11 @@ ManagerCore::ManagerCore(Topology topology, const GroupOptions& options, const L
       dumps_(&Now),
       calls_(&Now),
       committer_(store) {
-  if (store != nullptr) state_.Resume(At(), kept, store->Place());
+  if (store != nullptr) {
+    state_.Resume(At(), kept, store->Place());
+  } else {
+    state_.NameItself(SystemRandomBytes(kClusterBytes), 1, false);
+  }
   ticker_ = std::thread([this] { TickLoop(); });
 }
 
@@ -175,7 +180,7 @@ void ManagerCore::SetAgent(NodeId node, const std::string& address) { LinkTo(nod
 
 AgentLink& ManagerCore::LinkTo(NodeId node) {
   std::unique_ptr<AgentLink>& link = links_[node];
-  if (link == nullptr) link = std::make_unique<AgentLink>(NameOf(node), &agents_);
+  if (link == nullptr) link = std::make_unique<AgentLink>(NameOf(node), &agents_, state_.fence());
   return *link;
 }
 

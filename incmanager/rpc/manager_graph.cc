@@ -26,6 +26,7 @@ constexpr Nanos kPace = 100 * kMillisecond;
 
 StatusOr<SwitchChange> ManagerState::TakeIn(Nanos now, const proto::RegisterRequest& request,
                                             const EngineReport& report, const std::string& peer) {
+  if (Status others = RefusesOthers(request); !others.ok()) return others;
   const std::optional<NodeId> known = topology_.FindSwitch(request.name());
   const SwitchEntry* const entry = known ? &switches_.entry(*known) : nullptr;
   const bool lives = known && entry->state != SwitchState::kNeverSeen && now - entry->last_heard < kSilentAfter;

@@ -21,6 +21,7 @@ constexpr size_t kMostEvents = 500, kMostBegun = 1'000;
 
 void ManagerState::Resume(const Moment& at, const Kept& kept, const std::string& place) {
   now_ = at.now;
+  NameItself(kept.cluster, kept.epoch, true);
   events_.Resume(kept.events);
   groups_.Resume(kept.groups);
   groups_.StartKeeping();

@@ -174,6 +174,7 @@ StatusOr<proto::RegisterReply> ManagerState::Register(Nanos now, const proto::Re
   proto::RegisterReply reply;
   reply.set_epoch(EpochOf(node));
   reply.set_heartbeat_ms(kHeartbeatMs);
+  SignReply(request, &reply);
   for (const uint64_t id : groups_.GroupsOn(node)) reply.add_keep_group_ids(id);
   for (const proto::StoredGroup& group : unfound_) reply.add_keep_group_ids(group.id());
   return reply;

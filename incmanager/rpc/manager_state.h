@@ -64,6 +64,13 @@ class ManagerState : private GroupWorld {
   const Topology& topology() const { return topology_; }
   const GroupLife& groups() const { return groups_; }
 
+  // Of which cluster and epoch this manager is, and whether its groups outlive it: so that switches tell it
+  // from others (rpc/manager_fence.cc). Unless it is called they do not. Before all else; Resume does it by
+  // itself.
+  void NameItself(const std::string& cluster, uint64_t epoch, bool keeps);
+  // The same, as calls bear it.
+  const proto::Fence& fence() const { return fence_; }
+
   // What a former manager has left; to be called first. place: of the store, for people.
   void Resume(const Moment& at, const Kept& kept, const std::string& place);
   // What operators ask for is kept before it is done (PROTOCOL-CONTROL.md, 15; rpc/manager_kept.cc): the rows that
@@ -86,7 +93,8 @@ class ManagerState : private GroupWorld {
   void OnStoreHealth(Nanos now, const Status& health);
 
   // Of agents. Errors: NOT_FOUND, INVALID_ARGUMENT, ALREADY_EXISTS (another agent of the switch is heard),
-  // RESOURCE_EXHAUSTED. peer: who calls, by its address.
+  // RESOURCE_EXHAUSTED, FAILED_PRECONDITION (the switch is another manager's). peer: who calls, by its
+  // address.
   StatusOr<proto::RegisterReply> Register(Nanos now, const proto::RegisterRequest& request,
                                           const std::string& peer = "");
   StatusOr<proto::HeartbeatReply> Heartbeat(Nanos now, const proto::HeartbeatRequest& request);
@@ -130,6 +138,9 @@ class ManagerState : private GroupWorld {
   void AskCalls(SessionId session);
   StatusOr<proto::ExplainReply> Explain(const proto::ExplainRequest& request) const;
   proto::EventsReply Events(Nanos now, const proto::EventsRequest& request) const;
+  // The switch is this manager's when its agent registers next, whosever it is now. NOT_FOUND,
+  // RESOURCE_EXHAUSTED (so many have not registered since).
+  Status Adopt(Nanos now, const std::string& switch_name);
   StatusOr<proto::PolicyReply> DefaultPolicy(Nanos now, const proto::PolicyRequest& request);
   StatusOr<proto::TenantsReply> SetTenant(Nanos now, const proto::SetTenantRequest& request);
   StatusOr<proto::TenantsReply> RemoveTenant(Nanos now, const proto::RemoveTenantRequest& request);
@@ -139,6 +150,10 @@ class ManagerState : private GroupWorld {
   // The graph may have changed: manager_graph.cc.
   StatusOr<SwitchChange> TakeIn(Nanos now, const proto::RegisterRequest& request, const EngineReport& report,
                                 const std::string& peer);
+  // If the switch is another manager's: FAILED_PRECONDITION, naming both.
+  Status RefusesOthers(const proto::RegisterRequest& request) const;
+  void SignReply(const proto::RegisterRequest& request, proto::RegisterReply* reply);
+  bool TakesOver(const proto::RegisterRequest& request) const;
   Status RefusesInvented(const std::string& name, const std::string& peer) const;
   // What the switch's agent is to say with its heartbeats.
   uint64_t EpochOf(NodeId node) const { return epoch_ + switches_.entry(node).successions; }
@@ -210,6 +225,8 @@ class ManagerState : private GroupWorld {
   Graph graph_;
   const Topology& topology_;  // its
   const uint64_t epoch_;
+  proto::Fence fence_;
+  std::set<std::string> adopted_;  // switches that are to be this manager's, by their names
   ManagerWorld* const world_;
   SwitchTable switches_;
   GroupLife groups_;

@@ -138,6 +138,10 @@ class Service : public CallbackService {
     *reply = core_->Ask([&](ManagerState& state, Nanos now) { return state.Events(now, *request); });
     return grpc::Status::OK;
   }
+  grpc::Status Adopt(grpc::ServerContext*, const proto::AdoptRequest* request, proto::AdoptReply*) override {
+    return ToGrpc(
+        core_->Ask([&](ManagerState& state, Nanos now) { return state.Adopt(now, request->switch_name()); }));
+  }
   grpc::Status Policy(grpc::ServerContext*, const proto::PolicyRequest* request,
                       proto::PolicyReply* reply) override {
     return Answer(
