@@ -75,7 +75,7 @@ TEST(MulticastTest, FaultsAreOfDatagramsAlone) {
   EXPECT_TRUE(model.Done(state));
 }
 
-std::string ErrorOf(const struct Setup& setup) {
+std::string RefusalByMulticast(const struct Setup& setup) {
   const auto config = Build(setup);
   return config.ok() ? "none" : std::string(config.status().message());
 }
@@ -84,7 +84,7 @@ TEST(MulticastTest, AnErrorNamesWhatCallsByMulticastDoNotHave) {
   const auto error = [](const auto& change, const char* collective = "allgather") {
     struct Setup setup = ByMulticast(3, collective);
     change(setup);
-    return ErrorOf(setup);
+    return RefusalByMulticast(setup);
   };
   using S = struct Setup;
   EXPECT_EQ(error([](S&) {}), "none");

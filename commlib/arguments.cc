@@ -65,7 +65,7 @@ std::string NamesOf(const auto& table, std::string_view also = {}) {
   return also.empty() ? names : names.append(", ").append(also);
 }
 
-Error Invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
+Error InvalidArgument(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
 
 Error CheckTypeAndOp(const CallArguments& a, ControlHeader* header) {
   const int type = static_cast<int>(a.type);
@@ -115,10 +115,10 @@ Error CheckBuffers(const CallArguments& a, const ControlHeader& header, int rank
   const bool is_root = rank == a.root;
   const bool sends = a.collective != Collective::kBroadcast || is_root;
   const bool receives = a.collective != Collective::kReduce || is_root;
-  if (sends && a.send == nullptr) return Invalid("sendbuff is null");
+  if (sends && a.send == nullptr) return InvalidArgument("sendbuff is null");
   // The root of a Broadcast has the data already.
   if (receives && a.recv == nullptr && !(a.collective == Collective::kBroadcast && is_root)) {
-    return Invalid("recvbuff is null");
+    return InvalidArgument("recvbuff is null");
   }
   if (!sends || !receives || a.recv == nullptr) return {};
   Buffer send{reinterpret_cast<uintptr_t>(a.send), part}, recv{reinterpret_cast<uintptr_t>(a.recv), part};
@@ -126,9 +126,10 @@ Error CheckBuffers(const CallArguments& a, const ControlHeader& header, int rank
   if (a.collective == Collective::kAllGather) recv.bytes *= header.parts;
   if (!Overlap(send, recv) || InPlace(header, rank, send, recv, part)) return {};
   if (HasPartPerRank(a.collective)) {
-    return Invalid("sendbuff and recvbuff overlap without the one being this rank's part of the other");
+    return InvalidArgument(
+        "sendbuff and recvbuff overlap without the one being this rank's part of the other");
   }
-  return Invalid("sendbuff and recvbuff overlap without being the same");
+  return InvalidArgument("sendbuff and recvbuff overlap without being the same");
 }
 
 // "operation product is not in leaf1 (version 0.1.0)"; empty if nothing lacks.
@@ -226,15 +227,15 @@ Error MakeHeader(const CallArguments& a, int size, ControlHeader* header) {
   if (a.collective == Collective::kBarrier) return {};
   if (Error e = CheckTypeAndOp(a, header); !e.ok()) return e;
   if (a.root < 0 || a.root >= size) {
-    return Invalid(fmt::format("root {} is not in a group of {} (ranks count from 0)", a.root, size));
+    return InvalidArgument(fmt::format("root {} is not in a group of {} (ranks count from 0)", a.root, size));
   }
   header->root = static_cast<uint32_t>(a.root);
   header->count = a.count;
   if (HasPartPerRank(a.collective)) header->parts = static_cast<uint32_t>(size);
   if (a.count > kMaxCallBytes / ElementBytes(header->type) / header->parts) {
-    return Invalid(header->parts == 1
-                       ? fmt::format("count {}: more than 64 TiB", a.count)
-                       : fmt::format("count {} for each of {} ranks: more than 64 TiB", a.count, size));
+    return InvalidArgument(
+        header->parts == 1 ? fmt::format("count {}: more than 64 TiB", a.count)
+                           : fmt::format("count {} for each of {} ranks: more than 64 TiB", a.count, size));
   }
   return {};
 }

@@ -54,15 +54,15 @@ constexpr const char* kHostSocket = "/run/epic/host.sock";
 constexpr std::chrono::seconds kManagerTimeout(10);
 constexpr double kManagerAwaySeconds = 60;
 
-Error Invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
+Error InvalidOption(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
 
 // What is wrong with a variable that has been read so far, if one is.
 Error WrongOf(const Environment& environment) {
-  return environment.wrong().empty() ? Error{} : Invalid(environment.wrong());
+  return environment.wrong().empty() ? Error{} : InvalidOption(environment.wrong());
 }
 
 Error NoMode(const std::string& what) {
-  return Invalid(fmt::format("{} is none of {} (0: the manager chooses)", what, ModeChoice()));
+  return InvalidOption(fmt::format("{} is none of {} (0: the manager chooses)", what, ModeChoice()));
 }
 
 // Any name of a mode, or 0.
@@ -113,13 +113,14 @@ Error ReadQuantiseOf(const char* name, const Environment& environment, Options* 
   const char* const text = environment.Get(name);
   if (options->quantise == 0 && !options->quantise_int8 && text != nullptr && !IsZero(text)) {
     const std::string wrong = ReadQuantise(text, &options->quantise, &options->quantise_int8);
-    if (!wrong.empty()) return Invalid(fmt::format("quantise ({}): {}", name, wrong));
+    if (!wrong.empty()) return InvalidOption(fmt::format("quantise ({}): {}", name, wrong));
   }
   if (options->quantise == 0) return {};
-  if (options->quantise_int8) return Invalid("quantise: a scale and int8 are two ways, and a group has one");
+  if (options->quantise_int8)
+    return InvalidOption("quantise: a scale and int8 are two ways, and a group has one");
   if (IsScale(options->quantise)) return {};
-  return Invalid(fmt::format("quantise ({}): {} is not a number from {} to {}", name, options->quantise,
-                             kLeastScale, kLargestScale));
+  return InvalidOption(fmt::format("quantise ({}): {} is not a number from {} to {}", name, options->quantise,
+                                   kLeastScale, kLargestScale));
 }
 
 void ReadText(const char* name, const Environment& environment, std::string* value) {
@@ -161,7 +162,8 @@ Error ResolveOptions(const GetEnv& get_env, Options* options, const std::string&
   if (!options->manager.empty()) {
     auto manager = ManagerAddress(options->manager);
     if (!manager.ok())
-      return Invalid("manager (Options::manager, EPIC_MANAGER): " + std::string(manager.status().message()));
+      return InvalidOption("manager (Options::manager, EPIC_MANAGER): " +
+                           std::string(manager.status().message()));
     options->manager = *std::move(manager);
   }
   ReadText("EPIC_IFNAME", environment, &options->ifname);
@@ -180,13 +182,13 @@ Error ResolveOptions(const GetEnv& get_env, Options* options, const std::string&
   if (Error e = WrongOf(environment); !e.ok()) return e;
   if (options->algorithm == HostAlgorithm::kDefault) options->algorithm = HostAlgorithm::kAuto;
   if (static_cast<size_t>(options->path) > kPaths.size())
-    return Invalid(fmt::format("path {} is none", static_cast<int>(options->path)));
+    return InvalidOption(fmt::format("path {} is none", static_cast<int>(options->path)));
   if (static_cast<size_t>(options->algorithm) > kAlgorithms.size())
-    return Invalid(fmt::format("algorithm {} is none", static_cast<int>(options->algorithm)));
+    return InvalidOption(fmt::format("algorithm {} is none", static_cast<int>(options->algorithm)));
   ReadText("EPIC_TYPES", environment, &options->types);
   Abilities types;
   if (const std::string wrong = AddTypes(options->types, &types); !options->types.empty() && !wrong.empty())
-    return Invalid("types (EPIC_TYPES): " + wrong);
+    return InvalidOption("types (EPIC_TYPES): " + wrong);
   if (options->max_bytes == 0)
     environment.Number("EPIC_MAX_BYTES", 0, "is not a number from 0 on", &options->max_bytes);
   if (Error e = ReadQuantiseOf("EPIC_QUANTISE", environment, options); !e.ok()) return e;
@@ -197,21 +199,21 @@ Error ResolveOptions(const GetEnv& get_env, Options* options, const std::string&
   if (Error e = WrongOf(environment); !e.ok()) return e;
   for (std::chrono::milliseconds* timeout :
        {&options->timeout, &options->join_timeout, &options->manager_timeout, &options->manager_away}) {
-    if (timeout->count() < 0) return Invalid("a timeout is negative");
+    if (timeout->count() < 0) return InvalidOption("a timeout is negative");
     *timeout = std::min<std::chrono::milliseconds>(*timeout, Environment::kLongestTime);
   }
   if (options->rank == -1 || options->size == -1) {
-    return Invalid(
+    return InvalidOption(
         fmt::format("nobody says this process's {}: set it in Options, or set EPIC_RANK and EPIC_SIZE, or "
                     "start with torchrun, srun or mpirun",
                     options->rank == -1 ? "rank" : "group size"));
   }
   if (options->rank < 0 || options->rank >= options->size) {
-    return Invalid(
+    return InvalidOption(
         fmt::format("rank {} is not in a group of {} (ranks count from 0)", options->rank, options->size));
   }
   if (options->manager.empty() && options->size != 1) {
-    return Invalid(
+    return InvalidOption(
         "nobody says where the manager is: set Options::manager or EPIC_MANAGER to HOST:PORT (this host has "
         "no inchost)");
   }

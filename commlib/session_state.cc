@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/ip.h"
+#include "proto/manager.pb.h"
 #include "protocol/bounds.h"
 #include "protocol/types.h"
 

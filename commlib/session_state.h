@@ -14,8 +14,11 @@
 #include "commlib/verbs/datagram_qp.h"
 #include "commlib/verbs/queue_pair.h"
 #include "epic/epic.h"
-#include "proto/manager.pb.h"
 #include "protocol/types.h"
+
+namespace epic::proto {
+class ServerMessage;
+}
 
 namespace epic::internal {
 

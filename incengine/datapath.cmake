@@ -1,5 +1,5 @@
 # The switch as a core of its own, and the daemon round it.
-epic_library(switch SOURCES core/announcement.cc core/echo.cc core/forwarding.cc core/neighbours.cc core/probe.cc core/source_guard.cc core/switch.cc
+epic_library(switch UNITED SOURCES core/announcement.cc core/echo.cc core/forwarding.cc core/neighbours.cc core/probe.cc core/source_guard.cc core/switch.cc
              PUBLIC epic_engine PRIVATE fmt::fmt)
 epic_test(switch_test SOURCES core/announcement_test.cc core/echo_test.cc core/forwarding_test.cc core/neighbours_hosts_test.cc core/neighbours_test.cc core/source_guard_test.cc core/super_frame_test.cc core/switch_borne_test.cc core/switch_test.cc
           LIBS epic_switch)
@@ -8,7 +8,6 @@ find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 epic_library(switch_trace SOURCES daemon/trace.cc
              PUBLIC epic_switch PRIVATE fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json)
-epic_apart(daemon/ports.cc daemon/shard.cc)  # on the data path
 epic_library(switch_daemon UNITED
   SOURCES daemon/control.cc daemon/convert.cc daemon/options.cc daemon/ports.cc daemon/service.cc daemon/shard.cc
           daemon/fence.cc daemon/sharded_control.cc

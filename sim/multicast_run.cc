@@ -17,9 +17,9 @@
 namespace epic::sim {
 namespace {
 
-constexpr Nanos kForEver = 1000 * kSecond;
+constexpr Nanos kRunLimit = 1000 * kSecond;
 // Behind the short call, until everything of it has been acknowledged.
-constexpr Nanos kPause = kMillisecond;
+constexpr Nanos kBetweenRounds = kMillisecond;
 
 // A call that switches serve, or make the ranks agree on.
 bool NeedsSwitches(const MulticastRunConfig& config) {
@@ -145,7 +145,7 @@ bool RunUntilAll(World& world, int ranks, const std::function<bool(int rank)>& e
     while (next < ranks && ended(next)) ++next;
     return next == ranks;
   };
-  return world.RunUntil(all, kForEver);
+  return world.RunUntil(all, kRunLimit);
 }
 
 MulticastRun RunTree(const MulticastRunConfig& config) {
@@ -205,8 +205,8 @@ MulticastRun RunMulticast(const MulticastRunConfig& config) {
   };
   make(0);
   bool is_time = false;
-  world.At(world.now() + kPause, [&] { is_time = true; });
-  result.right = world.RunUntil([&] { return is_time; }, kForEver) && result.right;
+  world.At(world.now() + kBetweenRounds, [&] { is_time = true; });
+  result.right = world.RunUntil([&] { return is_time; }, kRunLimit) && result.right;
   if (config.slow_ns > 0 && !config.mode)
     world.peers(config.hosts / 2, group).SetDatagramTime(config.slow_ns);
   AddCounts(ranks, config.hosts, -1, &result);

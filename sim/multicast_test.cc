@@ -16,7 +16,7 @@
 namespace epic::sim {
 namespace {
 
-constexpr Nanos kForEver = 60 * kSecond;
+constexpr Nanos kLongEnough = 60 * kSecond;
 
 // Calls of both collectives, of other ones between them.
 Calls RandomCalls(int n, int count, uint64_t most_bytes, Choices& choices) {
@@ -112,7 +112,7 @@ struct OneGroup {
     }
   }
   void RunToEnd() {
-    ASSERT_TRUE(world.RunUntil([&] { return ranks.Finished(calls.size()); }, world.now() + kForEver))
+    ASSERT_TRUE(world.RunUntil([&] { return ranks.Finished(calls.size()); }, world.now() + kLongEnough))
         << ranks.Standing();
     for (int r = 0; r < size(); ++r) {
       for (const CollectiveCall& call : calls) {

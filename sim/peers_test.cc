@@ -16,7 +16,7 @@
 namespace epic::sim {
 namespace {
 
-constexpr int64_t kGigabit = 1'000'000'000;
+constexpr int64_t kGbit = 1'000'000'000;
 constexpr size_t kMtu = 1024;
 
 // Posts what a test tells it to, and keeps what completes.
@@ -94,7 +94,7 @@ void KeepLeaving(World& world, int node, std::vector<Leaving>* out) {
 // Three messages at once: packet by packet in turn, and none is put on the link before the one before it has
 // left.
 TEST(PeersTest, QueuePairsSendInTurn) {
-  Net net({.tree = Star(4), .path_mtu = kMtu, .bits_per_second = 200 * kGigabit}, kLateAcks);
+  Net net({.tree = Star(4), .path_mtu = kMtu, .bits_per_second = 200 * kGbit}, kLateAcks);
   std::vector<Leaving> left;
   KeepLeaving(net.world, net.world.node_of_host(0), &left);
   for (int to = 1; to <= 3; ++to) net.Send(0, to, kMtu * 20);

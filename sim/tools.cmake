@@ -4,6 +4,7 @@ add_executable(epic-overlap overlap_main.cc overlap.cc)
 target_link_libraries(epic-overlap PRIVATE epic_options epic_sim epic_commlib_core fmt::fmt epic_command_line)
 
 epic_program(epic-goodput SOURCES goodput_main.cc goodput.cc LIBS epic_sim epic_commlib_core fmt::fmt epic_command_line)
+epic_unite(epic-goodput)
 epic_program(epic-multicast SOURCES multicast_main.cc multicast_run.cc tree_broadcast.cc LIBS epic_sim epic_commlib_core fmt::fmt epic_command_line)
 add_dependencies(unit_programs epic-goodput)
 add_test(NAME reproduce COMMAND "${CMAKE_SOURCE_DIR}/scripts/reproduce" netreduce --build "${CMAKE_BINARY_DIR}")

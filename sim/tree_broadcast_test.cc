@@ -7,7 +7,7 @@
 namespace epic::sim {
 namespace {
 
-constexpr HostTree kTrees[] = {HostTree::kBinomial, HostTree::kFourNomial, HostTree::kBinaryHeap};
+constexpr HostTree kHostTrees[] = {HostTree::kBinomial, HostTree::kFourNomial, HostTree::kBinaryHeap};
 constexpr int64_t kRate = 56'000'000'000;
 constexpr uint32_t kMtu = 4096;
 
@@ -55,7 +55,7 @@ struct TreeRun {
 };
 
 TEST(TreeBroadcastTest, EveryRankGetsEveryByte) {
-  for (const HostTree tree : kTrees) {
+  for (const HostTree tree : kHostTrees) {
     for (const int hosts : {2, 5, 16}) {
       for (const uint64_t bytes : {1, 4096, 100'001}) {
         for (const uint64_t segment : {1000, 4096})

@@ -8,23 +8,23 @@
 #include <string>
 
 #include "incengine/core/switch.h"
+#include "incengine/core/switch_testing.h"
 #include "roce/arp.h"
 
 namespace epic::engine {
 namespace {
 
-using Bytes = std::vector<uint8_t>;
+using testing::Bytes;
+using testing::HostIp;
+using testing::HostMac;
+using testing::kSwitchIp;
+using testing::kSwitchMac;
 
-constexpr roce::MacAddress kSwitchMac = {0x02, 0, 0, 0, 0xff, 1};
-constexpr Ipv4 kSwitchIp{0x0a00ff01};
 constexpr uint16_t kEtherTypeRarp = 0x8035;
 constexpr uint16_t kEtherTypeIpv6 = 0x86dd;
 constexpr uint16_t kEtherTypeServiceTag = 0x88a8;
 
-Ipv4 HostIp(size_t n) { return Ipv4{static_cast<uint32_t>(0x0a000001 + n)}; }
-roce::MacAddress HostMac(size_t n) { return {0x02, 0, 0, 0, 0, static_cast<uint8_t>(n)}; }
-
-class Sink final : public FrameSink {
+class PortsSink final : public FrameSink {
  public:
   void Send(PortId port, std::span<const uint8_t>) override { ports.push_back(port); }
   void SetTimer(TimerId, Nanos) override {}
@@ -126,7 +126,7 @@ class SourceGuardTest : public ::testing::Test {
   }
 
   Switch switch_;
-  Sink sink_;
+  PortsSink sink_;
 };
 
 class LearningGuardTest : public SourceGuardTest {

@@ -10,30 +10,30 @@
 #include <vector>
 
 #include "incengine/core/switch.h"
+#include "incengine/core/switch_testing.h"
 #include "protocol/control.h"
 #include "roce/wire.h"
 
 namespace epic::engine {
 namespace {
 
-using Bytes = std::vector<uint8_t>;
+using testing::Bytes;
+using testing::HostIp;
+using testing::HostMac;
+using testing::kSwitchIp;
+using testing::kSwitchMac;
 
-constexpr Ipv4 kSwitchIp{0x0a00ff01};
-constexpr roce::MacAddress kSwitchMac = {0x02, 0, 0, 0, 0xff, 1};
-constexpr uint32_t kMtu = 256;
-constexpr size_t kPackets = 4;  // of data
-constexpr size_t kSegment = 12 + kMtu + 4;
+constexpr uint32_t kSuperMtu = 256;
+constexpr size_t kSuperPackets = 4;  // of data
+constexpr size_t kSegment = 12 + kSuperMtu + 4;
 
-Ipv4 HostIp(size_t n) { return Ipv4{static_cast<uint32_t>(0x0a000001 + n)}; }
-roce::MacAddress HostMac(size_t n) { return {0x02, 0, 0, 0, 0, static_cast<uint8_t>(n)}; }
-
-struct Sent {
+struct SentOrJoined {
   PortId port;
   Bytes frame;
   bool joins;
 };
 
-class Sink final : public FrameSink {
+class JoinsSink final : public FrameSink {
  public:
   void Send(PortId port, std::span<const uint8_t> frame) override {
     sent.push_back({port, Bytes(frame.begin(), frame.end()), false});
@@ -47,7 +47,7 @@ class Sink final : public FrameSink {
     return true;
   }
   void SetTimer(TimerId, Nanos) override {}
-  std::vector<Sent> sent;
+  std::vector<SentOrJoined> sent;
   std::set<PortId> carriers;  // ports that carry super-frames
 };
 
@@ -59,7 +59,7 @@ class SuperFrameSwitchTest : public ::testing::Test {
                        .generation = 1,
                        .name = "star",
                        .world_size = 2,
-                       .path_mtu = kMtu,
+                       .path_mtu = kSuperMtu,
                        .message_packets = 4,
                        .window_messages = 2,
                        .slots = 16};
@@ -96,7 +96,7 @@ class SuperFrameSwitchTest : public ::testing::Test {
     header.collective = Collective::kAllReduce;
     header.op = ReduceOp::kSum;
     header.type = DataType::kInt32;
-    header.count = kPackets * kMtu / 4;
+    header.count = kSuperPackets * kSuperMtu / 4;
     std::array<uint8_t, kControlBytes> payload{};
     Encode(header, payload);
     switch_.OnFrame(0, static_cast<PortId>(host),
@@ -105,13 +105,13 @@ class SuperFrameSwitchTest : public ::testing::Test {
 
   // The host's data in one super-frame; each element is `value`.
   Bytes Data(size_t host, int32_t value, const roce::MacAddress& to = kSwitchMac) {
-    std::vector<int32_t> values(kMtu / 4, value);
-    Bytes payload(kMtu), super;
-    std::memcpy(payload.data(), values.data(), kMtu);
-    for (uint32_t k = 0; k < kPackets; ++k) {
-      const auto opcode = k == 0              ? roce::Opcode::kRcSendFirst
-                          : k + 1 == kPackets ? roce::Opcode::kRcSendLast
-                                              : roce::Opcode::kRcSendMiddle;
+    std::vector<int32_t> values(kSuperMtu / 4, value);
+    Bytes payload(kSuperMtu), super;
+    std::memcpy(payload.data(), values.data(), kSuperMtu);
+    for (uint32_t k = 0; k < kSuperPackets; ++k) {
+      const auto opcode = k == 0                   ? roce::Opcode::kRcSendFirst
+                          : k + 1 == kSuperPackets ? roce::Opcode::kRcSendLast
+                                                   : roce::Opcode::kRcSendMiddle;
       const Bytes frame = roce::Join(Packet(host, opcode, 1 + k, payload, to));
       super.insert(super.end(), frame.begin() + (k == 0 ? 0 : roce::kSuperFrameHeadBytes), frame.end());
     }
@@ -133,12 +133,12 @@ class SuperFrameSwitchTest : public ::testing::Test {
   // The results sent by a port: their first elements.
   std::vector<int32_t> Results(PortId port) {
     std::vector<int32_t> results;
-    for (const Sent& sent : sink_.sent) {
+    for (const SentOrJoined& sent : sink_.sent) {
       roce::FrameAddress address;
       roce::Packet packet;
       if (sent.port != port || roce::ParseFrame(sent.frame, &address, &packet) != roce::ParseResult::kOk)
         continue;
-      if (packet.payload.size() == kMtu)
+      if (packet.payload.size() == kSuperMtu)
         results.push_back(static_cast<int32_t>(roce::LoadLe32(packet.payload.data())));
     }
     return results;
@@ -149,7 +149,7 @@ class SuperFrameSwitchTest : public ::testing::Test {
 
   Switch switch_{
       SwitchConfig{.address = kSwitchIp, .mac = kSwitchMac, .port_count = 3, .arena_bytes = 1 << 20}};
-  Sink sink_;
+  JoinsSink sink_;
 };
 
 TEST_F(SuperFrameSwitchTest, EachPacketIsSummed) {
@@ -157,10 +157,10 @@ TEST_F(SuperFrameSwitchTest, EachPacketIsSummed) {
   Receive(0, Data(0, 1000));
   EXPECT_TRUE(Results(0).empty());
   Receive(1, Data(1, 1));
-  EXPECT_EQ(Results(0), std::vector<int32_t>(kPackets, 1001));
-  EXPECT_EQ(Results(1), std::vector<int32_t>(kPackets, 1001));
-  EXPECT_EQ(switch_.port_counters()[0].rx_frames, 1 + kPackets);
-  EXPECT_EQ(switch_.counters().roce_packets, 2 + 2 * kPackets);
+  EXPECT_EQ(Results(0), std::vector<int32_t>(kSuperPackets, 1001));
+  EXPECT_EQ(Results(1), std::vector<int32_t>(kSuperPackets, 1001));
+  EXPECT_EQ(switch_.port_counters()[0].rx_frames, 1 + kSuperPackets);
+  EXPECT_EQ(switch_.counters().roce_packets, 2 + 2 * kSuperPackets);
 }
 
 TEST_F(SuperFrameSwitchTest, OnlyPacketsToAnEndpointThatTakesThemMayJoin) {
@@ -168,7 +168,7 @@ TEST_F(SuperFrameSwitchTest, OnlyPacketsToAnEndpointThatTakesThemMayJoin) {
   Receive(0, Data(0, 1000));
   Receive(1, Data(1, 1));
   ASSERT_FALSE(sink_.sent.empty());
-  for (const Sent& sent : sink_.sent) EXPECT_EQ(sent.joins, sent.port == 1);
+  for (const SentOrJoined& sent : sink_.sent) EXPECT_EQ(sent.joins, sent.port == 1);
 }
 
 TEST_F(SuperFrameSwitchTest, ACutOneIsALossOfThePacketsThatAreNotWhole) {
@@ -192,7 +192,7 @@ TEST_F(SuperFrameSwitchTest, ADamagedPacketCostsItselfAlone) {
   EXPECT_EQ(Results(0), std::vector<int32_t>(1, 1001));
   EXPECT_EQ(Bad(roce::ParseResult::kBadIcrc), 1u);
   // What comes behind it has been taken, and is beyond a gap.
-  EXPECT_EQ(switch_.counters().engine_drops[static_cast<size_t>(DropReason::kGap)], kPackets - 2);
+  EXPECT_EQ(switch_.counters().engine_drops[static_cast<size_t>(DropReason::kGap)], kSuperPackets - 2);
 }
 
 TEST_F(SuperFrameSwitchTest, OneThatIsBehindItsTurnIsAGap) {
@@ -221,8 +221,8 @@ TEST_F(SuperFrameSwitchTest, ADamagedOneIsCounted) {
 TEST_F(SuperFrameSwitchTest, WhatIsForOthersLeavesByAPortThatCarriesNoneInFramesOfItsOwn) {
   LearnHost1();
   Receive(0, Data(0, 5, HostMac(1)));
-  ASSERT_EQ(sink_.sent.size(), kPackets);
-  for (size_t k = 0; k < kPackets; ++k) {
+  ASSERT_EQ(sink_.sent.size(), kSuperPackets);
+  for (size_t k = 0; k < kSuperPackets; ++k) {
     roce::FrameAddress address;
     roce::Packet packet;
     EXPECT_EQ(sink_.sent[k].port, 1);
@@ -231,7 +231,7 @@ TEST_F(SuperFrameSwitchTest, WhatIsForOthersLeavesByAPortThatCarriesNoneInFrames
     EXPECT_EQ(packet.bth.psn, Psn(static_cast<uint32_t>(1 + k)));
     EXPECT_EQ(address.dst, HostMac(1));
   }
-  EXPECT_EQ(switch_.counters().forwarded_frames, kPackets + 1);
+  EXPECT_EQ(switch_.counters().forwarded_frames, kSuperPackets + 1);
 }
 
 TEST_F(SuperFrameSwitchTest, WhatIsForOthersLeavesWholeByAPortThatCarriesThem) {
@@ -244,9 +244,9 @@ TEST_F(SuperFrameSwitchTest, WhatIsForOthersLeavesWholeByAPortThatCarriesThem) {
   EXPECT_EQ(sink_.sent[0].port, 1);
   EXPECT_EQ(sink_.sent[0].frame, whole);
   // It counts as its packets.
-  EXPECT_EQ(switch_.counters().forwarded_frames, kPackets + 1);
-  EXPECT_EQ(switch_.port_counters()[0].rx_frames - before[0].rx_frames, kPackets);
-  EXPECT_EQ(switch_.port_counters()[1].tx_frames - before[1].tx_frames, kPackets);
+  EXPECT_EQ(switch_.counters().forwarded_frames, kSuperPackets + 1);
+  EXPECT_EQ(switch_.port_counters()[0].rx_frames - before[0].rx_frames, kSuperPackets);
+  EXPECT_EQ(switch_.port_counters()[1].tx_frames - before[1].tx_frames, kSuperPackets);
   EXPECT_EQ(switch_.port_counters()[1].tx_bytes - before[1].tx_bytes, whole.size());
 }
 
@@ -257,7 +257,7 @@ TEST_F(SuperFrameSwitchTest, WhatIsForSeveralLeavesWholeByEachPortThatCarriesThe
   const Bytes whole = Data(0, 5, HostMac(1));
   Receive(0, whole);
   std::vector<Bytes> cut;
-  for (const Sent& sent : sink_.sent) {
+  for (const SentOrJoined& sent : sink_.sent) {
     if (sent.port == 2) {
       EXPECT_EQ(sent.frame, whole);
     } else {
@@ -265,20 +265,20 @@ TEST_F(SuperFrameSwitchTest, WhatIsForSeveralLeavesWholeByEachPortThatCarriesThe
       cut.push_back(sent.frame);
     }
   }
-  ASSERT_EQ(cut.size(), kPackets);
-  EXPECT_EQ(sink_.sent.size(), kPackets + 1);
-  for (uint32_t k = 0; k < kPackets; ++k) {
+  ASSERT_EQ(cut.size(), kSuperPackets);
+  EXPECT_EQ(sink_.sent.size(), kSuperPackets + 1);
+  for (uint32_t k = 0; k < kSuperPackets; ++k) {
     roce::FrameAddress address;
     roce::Packet packet;
     ASSERT_EQ(roce::ParseFrame(cut[k], &address, &packet), roce::ParseResult::kOk);
     EXPECT_EQ(packet.bth.psn, Psn(1 + k));
   }
   // It counts as its packets.
-  EXPECT_EQ(switch_.counters().forwarded_frames, kPackets);
-  EXPECT_EQ(switch_.counters().flooded_frames, kPackets);
-  EXPECT_EQ(switch_.port_counters()[0].rx_frames - before[0].rx_frames, kPackets);
+  EXPECT_EQ(switch_.counters().forwarded_frames, kSuperPackets);
+  EXPECT_EQ(switch_.counters().flooded_frames, kSuperPackets);
+  EXPECT_EQ(switch_.port_counters()[0].rx_frames - before[0].rx_frames, kSuperPackets);
   for (const PortId port : {PortId{1}, PortId{2}})
-    EXPECT_EQ(switch_.port_counters()[port].tx_frames - before[port].tx_frames, kPackets);
+    EXPECT_EQ(switch_.port_counters()[port].tx_frames - before[port].tx_frames, kSuperPackets);
 
   const roce::MacAddress group = {0x01, 0x00, 0x5e, 0x40, 0x00, 0x01};
   ASSERT_TRUE(switch_.forwarding()
@@ -295,11 +295,12 @@ TEST_F(SuperFrameSwitchTest, WhatIsCutShortOrHasNoPortGoesPacketByPacket) {
   Bytes cut = Data(0, 5, HostMac(1));
   cut.resize(cut.size() - 1);
   Receive(0, cut);
-  EXPECT_EQ(sink_.sent.size(), kPackets - 1);
+  EXPECT_EQ(sink_.sent.size(), kSuperPackets - 1);
   EXPECT_EQ(Bad(roce::ParseResult::kTruncated), 1u);
   Receive(1, Data(0, 5, HostMac(1)));
   EXPECT_TRUE(sink_.sent.empty()) << "back to where it came from";
-  EXPECT_EQ(switch_.counters().forward_drops[static_cast<size_t>(ForwardDrop::kBackToIngress)], kPackets);
+  EXPECT_EQ(switch_.counters().forward_drops[static_cast<size_t>(ForwardDrop::kBackToIngress)],
+            kSuperPackets);
 }
 
 // A host at a guarded port cannot send them in another's name either.
@@ -316,7 +317,7 @@ TEST_F(SuperFrameSwitchTest, AForgedOneIsDroppedPacketByPacket) {
   sink_.carriers = {0, 1, 2};
   guarded.OnSuperFrame(0, 2, Data(0, 5, HostMac(1)), kSegment, sink_);
   EXPECT_TRUE(sink_.sent.empty());
-  EXPECT_EQ(guarded.counters().forward_drops[static_cast<size_t>(ForwardDrop::kForgedSource)], kPackets);
+  EXPECT_EQ(guarded.counters().forward_drops[static_cast<size_t>(ForwardDrop::kForgedSource)], kSuperPackets);
   guarded.OnSuperFrame(0, 0, Data(0, 5, HostMac(1)), kSegment, sink_);
   EXPECT_EQ(sink_.sent.size(), 1u);
 }

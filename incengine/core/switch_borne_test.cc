@@ -1,5 +1,5 @@
-// Frames to other addresses that are the switch's all the same: of groups whose switches bear hosts' addresses
-// (docs/PROTOCOL-MODE-IV.md).
+// Frames to other addresses that are the switch's all the same: of groups whose switches bear hosts'
+// addresses (docs/PROTOCOL-MODE-IV.md).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,21 +22,21 @@ namespace {
 using testing::Bytes;
 using testing::HostIp;
 using testing::HostMac;
+using ::testing::IsEmpty;
 using testing::kSwitchIp;
 using testing::kSwitchMac;
 using testing::Sent;
 using testing::Sink;
-using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr uint32_t kMtu = 256;
-constexpr size_t kPackets = 4;  // of data
+constexpr uint32_t kBorneMtu = 256;
+constexpr size_t kBornePackets = 4;  // of data
 constexpr uint32_t kOutPsn = 500;
 
-Qpn SwitchQpn(size_t n) { return Qpn{static_cast<uint32_t>(0xf00000 + n * 256)}; }
+Qpn BorneQpn(size_t n) { return Qpn{static_cast<uint32_t>(0xf00000 + n * 256)}; }
 
-// A star of two hosts of a group, on ports 0 and 1, and a third one; the table knows all of them. An AllReduce
-// of four packets of INT32.
+// A star of two hosts of a group, on ports 0 and 1, and a third one; the table knows all of them. An
+// AllReduce of four packets of INT32.
 class SwitchBorneTest : public ::testing::Test {
  protected:
   SwitchBorneTest() {
@@ -52,12 +52,12 @@ class SwitchBorneTest : public ::testing::Test {
                        .name = "star",
                        .mode = Mode::kSpliced,
                        .world_size = 2,
-                       .path_mtu = kMtu,
+                       .path_mtu = kBorneMtu,
                        .message_packets = 4,
                        .window_messages = 2,
                        .slots = 16};
     for (size_t h = 0; h < 2; ++h) {
-      config.children.push_back({.local_qpn = SwitchQpn(h),
+      config.children.push_back({.local_qpn = BorneQpn(h),
                                  .remote_ip = HostIp(h),
                                  .remote_qpn = Qpn{0x11},
                                  .borne_ip = HostIp(1 - h),
@@ -77,7 +77,7 @@ class SwitchBorneTest : public ::testing::Test {
     packet.src_ip = HostIp(h);
     packet.dst_ip = HostIp(1 - h);
     packet.bth.opcode = opcode;
-    packet.bth.dest_qp = SwitchQpn(h);
+    packet.bth.dest_qp = BorneQpn(h);
     packet.bth.psn = Psn(psn);
     packet.bth.ack_req = true;
     packet.payload = payload;
@@ -98,23 +98,23 @@ class SwitchBorneTest : public ::testing::Test {
     const ControlHeader header{.collective = Collective::kAllReduce,
                                .op = ReduceOp::kSum,
                                .type = DataType::kInt32,
-                               .count = kPackets * kMtu / 4};
+                               .count = kBornePackets * kBorneMtu / 4};
     std::array<uint8_t, kControlBytes> payload;
     Encode(header, payload);
     return Frame(h, Packet(h, roce::Opcode::kRcSendOnlyImm, 0, payload), std::nullopt, to);
   }
   static Bytes Data(size_t h, uint32_t k, int32_t value) {
-    const std::vector<int32_t> values(kMtu / 4, value);
-    Bytes payload(kMtu);
-    std::memcpy(payload.data(), values.data(), kMtu);
-    const auto opcode = k == 0              ? roce::Opcode::kRcSendFirst
-                        : k + 1 == kPackets ? roce::Opcode::kRcSendLast
-                                            : roce::Opcode::kRcSendMiddle;
+    const std::vector<int32_t> values(kBorneMtu / 4, value);
+    Bytes payload(kBorneMtu);
+    std::memcpy(payload.data(), values.data(), kBorneMtu);
+    const auto opcode = k == 0                   ? roce::Opcode::kRcSendFirst
+                        : k + 1 == kBornePackets ? roce::Opcode::kRcSendLast
+                                                 : roce::Opcode::kRcSendMiddle;
     return Frame(h, Packet(h, opcode, 1 + k, payload));
   }
   static Bytes SuperFrame(size_t h, int32_t value) {
     Bytes super;
-    for (uint32_t k = 0; k < kPackets; ++k) {
+    for (uint32_t k = 0; k < kBornePackets; ++k) {
       const Bytes frame = Data(h, k, value);
       super.insert(super.end(), frame.begin() + (k == 0 ? 0 : roce::kSuperFrameHeadBytes), frame.end());
     }
@@ -128,7 +128,7 @@ class SwitchBorneTest : public ::testing::Test {
   }
   void ReceiveSuper(PortId port, const Bytes& frame) {
     sink_.sent.clear();
-    switch_.OnSuperFrame(0, port, frame, 12 + kMtu + 4, sink_);
+    switch_.OnSuperFrame(0, port, frame, 12 + kBorneMtu + 4, sink_);
   }
   uint64_t Drops(DropReason reason) const {
     return switch_.counters().engine_drops[static_cast<size_t>(reason)];
@@ -154,7 +154,7 @@ TEST_F(SwitchBorneTest, SumsWhatHostsSendToEachOtherAndAnswersInTheirNames) {
   Receive(0, Control(0));
   EXPECT_THAT(sink_.sent, IsEmpty()) << "nothing of it comes to the other host";
   Receive(1, Control(1));
-  for (uint32_t k = 0; k < kPackets; ++k) {
+  for (uint32_t k = 0; k < kBornePackets; ++k) {
     Receive(0, Data(0, k, 1));
     Receive(1, Data(1, k, 10));
     ASSERT_THAT(sink_.sent, SizeIs(2));
@@ -245,7 +245,7 @@ TEST_F(SwitchBorneTest, ASuperFrameIsTakenPacketByPacket) {
   ReceiveSuper(0, SuperFrame(0, 1));
   EXPECT_THAT(sink_.sent, IsEmpty());
   ReceiveSuper(1, SuperFrame(1, 2));
-  EXPECT_THAT(sink_.sent, SizeIs(2 * kPackets));
+  EXPECT_THAT(sink_.sent, SizeIs(2 * kBornePackets));
   EXPECT_EQ(switch_.counters().forwarded_frames, 0u);
 }
 

@@ -12,10 +12,10 @@
 namespace epic::roce::testing {
 namespace {
 
-constexpr uint32_t kLkey = 1, kRkey = 2;
+constexpr uint32_t kReadLkey = 1, kReadRkey = 2;
 constexpr uint32_t kBytes = 8 << 20;
 constexpr uint32_t kPathMtu = 1024;
-constexpr Nanos kDelay = 5 * kMicrosecond;
+constexpr Nanos kReadDelay = 5 * kMicrosecond;
 // With it all of a Read is under way for a second, which is longer than a peer is waited for that says
 // nothing: 8 times 67 ms.
 constexpr Nanos kPacketTime = 120 * kMicrosecond;
@@ -28,9 +28,9 @@ class SlowLink {
     for (size_t i = 0; i < 2; ++i) {
       w.mirrored = i == 1;
       ends_.emplace_back(w);
-      ends_[i].memory.Add(i == 0 ? kLkey : kRkey, 0, kBytes, /*remote=*/i == 1);
+      ends_[i].memory.Add(i == 0 ? kReadLkey : kReadRkey, 0, kBytes, /*remote=*/i == 1);
     }
-    auto& bytes = ends_[1].memory.region(kRkey).bytes;
+    auto& bytes = ends_[1].memory.region(kReadRkey).bytes;
     for (size_t at = 0; at < bytes.size(); ++at) bytes[at] = static_cast<uint8_t>(at * 7 + (at >> 10));
   }
 
@@ -38,9 +38,9 @@ class SlowLink {
   WcStatus Read(uint32_t reads) {
     for (uint32_t i = 0; i < reads; ++i) {
       const uint32_t part = kBytes / reads;
-      SendWr wr{.wr_id = i, .opcode = WrOpcode::kRead, .sges = OneSge(uint64_t{i} * part, part, kLkey)};
+      SendWr wr{.wr_id = i, .opcode = WrOpcode::kRead, .sges = OneSge(uint64_t{i} * part, part, kReadLkey)};
       wr.remote_address = uint64_t{i} * part;
-      wr.rkey = kRkey;
+      wr.rkey = kReadRkey;
       EXPECT_EQ(ends_[0].qp.PostSend(wr), PostResult::kOk);
     }
     for (uint32_t i = 0; i < reads; ++i) {
@@ -51,7 +51,9 @@ class SlowLink {
     return WcStatus::kSuccess;
   }
 
-  bool all_came() { return ends_[0].memory.region(kLkey).bytes == ends_[1].memory.region(kRkey).bytes; }
+  bool all_came() {
+    return ends_[0].memory.region(kReadLkey).bytes == ends_[1].memory.region(kReadRkey).bytes;
+  }
   const QpCounters& counters() const { return ends_[0].qp.counters(); }
 
   // Of the responses the one with this number, from 0, is lost.
@@ -84,7 +86,7 @@ class SlowLink {
       if (end.free_at <= now_) end.qp.Poll(now_, end.memory, sink, 1);
       for (const OwnedPacket& packet : sink.sent) {
         end.free_at = now_ + kPacketTime;
-        if (!Loses(i)) ends_[1 - i].coming.emplace_back(end.free_at + kDelay, packet);
+        if (!Loses(i)) ends_[1 - i].coming.emplace_back(end.free_at + kReadDelay, packet);
       }
     }
     for (const End& end : ends_) {

@@ -12,8 +12,8 @@
 namespace epic::roce::testing {
 namespace {
 
-constexpr uint32_t kLkey = 1;
-constexpr uint32_t kRkey = 2;
+constexpr uint32_t kPipeLkey = 1;
+constexpr uint32_t kPipeRkey = 2;
 constexpr uint32_t kRegion = 1 << 18;
 constexpr Nanos kDelay = 5 * kMicrosecond;
 
@@ -28,7 +28,7 @@ bool LandsInReceive(WrOpcode op) {
 }
 bool TakesReceive(WrOpcode op) { return LandsInReceive(op) || HasImm(op); }
 
-struct Faults {
+struct PipeFaults {
   double loss = 0, duplicate = 0, reorder = 0;
 };
 
@@ -41,8 +41,8 @@ struct Job {
 
 struct End {
   explicit End(const Wiring& wiring) : qp(Connected(wiring)) {
-    memory.Add(kLkey, 0, kRegion);
-    memory.Add(kRkey, kRegion, kRegion, /*remote=*/true);
+    memory.Add(kPipeLkey, 0, kRegion);
+    memory.Add(kPipeRkey, kRegion, kRegion, /*remote=*/true);
   }
   QueuePair qp;
   FlatMemory memory;
@@ -54,7 +54,7 @@ struct End {
 
 class Pipe {
  public:
-  Pipe(uint64_t seed, const Faults& faults, const Policy& policy) : random_(seed), faults_(faults) {
+  Pipe(uint64_t seed, const PipeFaults& faults, const Policy& policy) : random_(seed), faults_(faults) {
     Wiring w{.policy = policy, .path_mtu = Pick({256, 1024}), .retry_cnt = 7, .rd_atomic = 3};
     w.sq_psn = Chance(0.5) ? 0xfffff0 : static_cast<uint32_t>(random_() & Psn::kMask);
     w.rq_psn = Chance(0.5) ? 0xfffff8 : static_cast<uint32_t>(random_() & Psn::kMask);
@@ -114,14 +114,14 @@ class Pipe {
       job.wr.fence = Chance(0.1);
       job.wr.imm = static_cast<uint32_t>(random_());
       job.wr.remote_address = kRegion + at;
-      job.wr.rkey = kRkey;
+      job.wr.rkey = kPipeRkey;
       if (IsAtomic(opcode)) counter = MakeAtomic(job, counter);
       // In up to three pieces.
       const uint32_t a = length / 3;
       job.wr.sges.count = 3;
-      job.wr.sges.sge[0] = {at, a, kLkey};
-      job.wr.sges.sge[1] = {at + a, a / 2, kLkey};
-      job.wr.sges.sge[2] = {at + a + a / 2, length - a - a / 2, kLkey};
+      job.wr.sges.sge[0] = {at, a, kPipeLkey};
+      job.wr.sges.sge[1] = {at + a, a / 2, kPipeLkey};
+      job.wr.sges.sge[2] = {at + a + a / 2, length - a - a / 2, kPipeLkey};
       job.wr.invalidate_rkey = job.wr.bind.emplace().rkey =
           kFirstWindow + 2 * i + (opcode == WrOpcode::kSendInv ? 1 : 0);
       if (IsLocal(opcode)) job.wr.sges.count = 0;
@@ -152,9 +152,9 @@ class Pipe {
       Job& job = end.jobs[end.posted];
       const auto at = static_cast<std::ptrdiff_t>(job.wr.remote_address - kRegion);
       if (job.wr.opcode == WrOpcode::kRead) {
-        std::ranges::copy(job.data, peer.memory.region(kRkey).bytes.begin() + at);
+        std::ranges::copy(job.data, peer.memory.region(kPipeRkey).bytes.begin() + at);
       } else if (!IsAtomic(job.wr.opcode)) {
-        std::ranges::copy(job.data, end.memory.region(kLkey).bytes.begin() + at);
+        std::ranges::copy(job.data, end.memory.region(kPipeLkey).bytes.begin() + at);
       }
       MakeWindow(job.wr, end, peer);
       SendWr wr = job.wr;
@@ -163,7 +163,7 @@ class Pipe {
       ASSERT_EQ(end.qp.PostSend(wr), PostResult::kOk);
       // Inline data is the caller's again at once.
       if (!wr.inline_bytes.empty())
-        std::fill_n(end.memory.region(kLkey).bytes.begin() + at, job.length, uint8_t{0xdd});
+        std::fill_n(end.memory.region(kPipeLkey).bytes.begin() + at, job.length, uint8_t{0xdd});
       ++end.posted;
     }
   }
@@ -175,7 +175,7 @@ class Pipe {
       if (TakesReceive(job.wr.opcode)) {
         if (Chance(0.5)) return;
         const uint64_t at = job.wr.remote_address - kRegion + kRegion / 2;
-        ASSERT_EQ(end.qp.PostRecv({.wr_id = job.wr.wr_id, .sges = OneSge(at, job.length, kLkey)}),
+        ASSERT_EQ(end.qp.PostRecv({.wr_id = job.wr.wr_id, .sges = OneSge(at, job.length, kPipeLkey)}),
                   PostResult::kOk);
       }
       ++end.recvs_posted;
@@ -214,9 +214,9 @@ class Pipe {
       if (job.wr.signaled) want_sent.push_back(job.wr.wr_id);
       const auto place = static_cast<std::ptrdiff_t>(job.wr.remote_address - kRegion);
       const bool to_recv = LandsInReceive(job.wr.opcode);
-      const auto at = IsReadOrAtomic(job.wr.opcode) ? end.memory.region(kLkey).bytes.begin() + place
-                      : to_recv ? peer.memory.region(kLkey).bytes.begin() + place + kRegion / 2
-                                : peer.memory.region(kRkey).bytes.begin() + place;
+      const auto at = IsReadOrAtomic(job.wr.opcode) ? end.memory.region(kPipeLkey).bytes.begin() + place
+                      : to_recv ? peer.memory.region(kPipeLkey).bytes.begin() + place + kRegion / 2
+                                : peer.memory.region(kPipeRkey).bytes.begin() + place;
       EXPECT_TRUE(std::equal(job.data.begin(), job.data.end(), at));
       if (!to_recv && job.wr.opcode != WrOpcode::kWriteImm) continue;
       want_received.push_back(job.wr.wr_id);
@@ -243,13 +243,13 @@ class Pipe {
   }
 
   std::mt19937_64 random_;
-  Faults faults_;
+  PipeFaults faults_;
   Nanos now_ = 0;
   std::deque<End> ends_;
   std::multimap<Nanos, std::pair<size_t, OwnedPacket>> flying_;
 };
 
-void RunSeeds(const Faults& faults, uint64_t seeds) {
+void RunSeeds(const PipeFaults& faults, uint64_t seeds) {
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     for (const Policy& policy : {Policy{}, RxeLike()}) {
       SCOPED_TRACE(::testing::Message()

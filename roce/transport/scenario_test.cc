@@ -18,8 +18,8 @@
 namespace epic::roce::testing {
 namespace {
 
-constexpr uint32_t kLkey = 1;
-constexpr uint32_t kRkey = 7;
+constexpr uint32_t kScriptLkey = 1;
+constexpr uint32_t kScriptRkey = 7;
 constexpr uint64_t kRemoteRegion = 0x8000;
 
 const std::map<std::string, uint8_t> kSyndromes = {{"ACK", kSyndromeAck},
@@ -176,8 +176,8 @@ class Runner {
 
  public:
   Runner() : qp_(Connected({})) {
-    memory_.Add(kLkey, 0, 0x10000);
-    memory_.Add(kRkey, kRemoteRegion, 0x1000, /*remote=*/true);
+    memory_.Add(kScriptLkey, 0, 0x10000);
+    memory_.Add(kScriptRkey, kRemoteRegion, 0x1000, /*remote=*/true);
   }
 
   // Does what a line says; records a failure if it expects what did not come.
@@ -211,7 +211,7 @@ class Runner {
       now_ = until;
     } else if (verb == "word") {
       uint64_t value = 0;
-      const auto at = memory_.Map(Access::kLocalRead, static_cast<uint32_t>(words.Get("key", kLkey)),
+      const auto at = memory_.Map(Access::kLocalRead, static_cast<uint32_t>(words.Get("key", kScriptLkey)),
                                   words.Get("at"), sizeof value);
       ASSERT_TRUE(at);
       std::memcpy(&value, at->data(), sizeof value);
@@ -268,7 +268,7 @@ class Runner {
     const std::string& what = words.bare.at(0);
     const uint64_t wr_id = words.Get("id");
     const auto length = static_cast<uint32_t>(words.Get("len"));
-    const auto lkey = static_cast<uint32_t>(words.Get("lkey", kLkey));
+    const auto lkey = static_cast<uint32_t>(words.Get("lkey", kScriptLkey));
     if (what == "recv") {
       const RecvWr recv{.wr_id = wr_id, .sges = OneSge(0x4000, length, lkey)};
       EXPECT_EQ(Do([&](auto& qp) { return qp.PostRecv(recv); }), PostResult::kOk);

@@ -105,9 +105,9 @@ TEST_F(SharedReceiveTest, ErrorsLeaveTheSharedQueueAlone) {
 }
 
 TEST_F(SharedReceiveTest, DatagramsTakeOneEach) {
-  constexpr uint32_t kQkey = 5;
+  constexpr uint32_t kSharedQkey = 5;
   UdQueuePair ud({.local_ip = kLocalIp, .local_qpn = kLocalQpn, .shared_receives = true});
-  EXPECT_EQ(ud.Modify(QpState::kInit, kQkey), ModifyResult::kOk);
+  EXPECT_EQ(ud.Modify(QpState::kInit, kSharedQkey), ModifyResult::kOk);
   EXPECT_EQ(ud.Modify(QpState::kRtr), ModifyResult::kOk);
   const auto arrive = [&](uint32_t qkey, size_t bytes) {
     const std::vector<uint8_t> payload(bytes);
@@ -117,23 +117,23 @@ TEST_F(SharedReceiveTest, DatagramsTakeOneEach) {
     ud.OnPacket(packet, memory_);
   };
   EXPECT_EQ(ud.PostRecv({}), PostResult::kInvalid) << "it has no receives of its own";
-  arrive(kQkey, 10);
+  arrive(kSharedQkey, 10);
   EXPECT_EQ(ud.counters().no_recv, 1u);
   for (uint64_t id = 1; id <= 3; ++id) Post(id);
-  arrive(kQkey + 1, 10);
+  arrive(kSharedQkey + 1, 10);
   EXPECT_EQ(memory_.queue.size(), 3u) << "what is dropped takes none";
-  arrive(kQkey, 10);
+  arrive(kSharedQkey, 10);
   Completion c;
   ASSERT_TRUE(ud.NextCompletion(&c));
   EXPECT_EQ(c.wr_id, 1u);
   EXPECT_EQ(c.bytes, kGrhBytes + 10);
-  arrive(kQkey, 512);
+  arrive(kSharedQkey, 512);
   EXPECT_EQ(ud.counters().too_long, 1u);
   EXPECT_EQ(memory_.queue.size(), 1u);
-  arrive(kQkey, 10);
+  arrive(kSharedQkey, 10);
   ASSERT_TRUE(ud.NextCompletion(&c));
   EXPECT_EQ(c.wr_id, 2u) << "it has stayed";
-  arrive(kQkey, 512);
+  arrive(kSharedQkey, 512);
   EXPECT_EQ(ud.Modify(QpState::kErr), ModifyResult::kOk);
   ASSERT_TRUE(ud.NextCompletion(&c));
   EXPECT_EQ(c.wr_id, 3u);

@@ -14,12 +14,12 @@
 namespace epic::roce::testing {
 namespace {
 
-constexpr uint32_t kMtu = 256, kMost = 5 * kMtu;
-constexpr uint32_t kLkey = 1, kRkey = 7;
-constexpr uint64_t kOut = 0, kIn = 0x4000, kRemote = 0x8000;
+constexpr uint32_t kLossyMtu = 256, kMost = 5 * kLossyMtu;
+constexpr uint32_t kLossyLkey = 1, kLossyRkey = 7;
+constexpr uint64_t kOut = 0, kIn = 0x4000, kLossyRemote = 0x8000;
 constexpr uint32_t kMessages = 400;
 
-UcQueuePair Ready(bool mirrored) {
+UcQueuePair ReadyForLosses(bool mirrored) {
   UcQueuePair qp({.local_ip = mirrored ? kRemoteIp : kLocalIp,
                   .local_qpn = mirrored ? kRemoteQpn : kLocalQpn,
                   .send_depth = 4,
@@ -29,7 +29,7 @@ UcQueuePair Ready(bool mirrored) {
   change({.state = QpState::kRtr,
           .remote_ip = mirrored ? kLocalIp : kRemoteIp,
           .remote_qpn = mirrored ? kLocalQpn : kRemoteQpn,
-          .path_mtu = kMtu,
+          .path_mtu = kLossyMtu,
           .rq_psn = Psn(0xffff80)});
   change({.state = QpState::kRts, .sq_psn = Psn(0xffff80)});
   return qp;
@@ -51,8 +51,8 @@ struct OnTheWay {
 class UcFaults {
  public:
   UcFaults(uint32_t seed, const Faults& faults) : random_(seed), faults_(faults) {
-    memory_.Add(kLkey, 0, 0x8000);
-    memory_.Add(kRkey, kRemote, kMost, /*remote=*/true);
+    memory_.Add(kLossyLkey, 0, 0x8000);
+    memory_.Add(kLossyRkey, kLossyRemote, kMost, /*remote=*/true);
     for (uint64_t i = 0; i < 4; ++i) Receive();
   }
 
@@ -75,15 +75,15 @@ class UcFaults {
 
  private:
   bool Happens(double chance) { return std::uniform_real_distribution(0.0, 1.0)(random_) < chance; }
-  void Receive() { ASSERT_EQ(to_.PostRecv({.sges = OneSge(kIn, kMost, kLkey)}), PostResult::kOk); }
+  void Receive() { ASSERT_EQ(to_.PostRecv({.sges = OneSge(kIn, kMost, kLossyLkey)}), PostResult::kOk); }
 
   std::vector<OnTheWay> PacketsOf(uint32_t message) {
     static constexpr WrOpcode kOpcodes[] = {WrOpcode::kSendImm, WrOpcode::kWriteImm};
     const auto bytes = static_cast<uint32_t>(random_() % (kMost + 1));
-    for (uint32_t i = 0; i < bytes; ++i) memory_.region(kLkey).bytes[kOut + i] = Pattern(message, i);
-    SendWr wr{.opcode = kOpcodes[random_() % 2], .sges = OneSge(kOut, bytes, kLkey), .imm = message};
-    wr.remote_address = kRemote;
-    wr.rkey = kRkey;
+    for (uint32_t i = 0; i < bytes; ++i) memory_.region(kLossyLkey).bytes[kOut + i] = Pattern(message, i);
+    SendWr wr{.opcode = kOpcodes[random_() % 2], .sges = OneSge(kOut, bytes, kLossyLkey), .imm = message};
+    wr.remote_address = kLossyRemote;
+    wr.rkey = kLossyRkey;
     EXPECT_EQ(from_.PostSend(wr), PostResult::kOk);
     KeepingSink sink;
     from_.Poll(memory_, sink);
@@ -109,7 +109,7 @@ class UcFaults {
     ++whole_;
     ASSERT_TRUE(c.ok() && c.has_imm);
     ASSERT_EQ(c.imm, one.message);
-    const auto& region = memory_.region(c.opcode == WcOpcode::kRecv ? kLkey : kRkey).bytes;
+    const auto& region = memory_.region(c.opcode == WcOpcode::kRecv ? kLossyLkey : kLossyRkey).bytes;
     const size_t from = c.opcode == WcOpcode::kRecv ? kIn : 0;
     for (uint32_t i = 0; i < c.bytes; ++i) ASSERT_EQ(region[from + i], Pattern(one.message, i));
     Receive();
@@ -118,7 +118,7 @@ class UcFaults {
   std::mt19937 random_;
   Faults faults_;
   FlatMemory memory_;
-  UcQueuePair from_ = Ready(false), to_ = Ready(true);
+  UcQueuePair from_ = ReadyForLosses(false), to_ = ReadyForLosses(true);
   bool begun_ = false;
   uint32_t message_ = 0;
   size_t next_ = 0, whole_ = 0;

@@ -334,9 +334,9 @@ TEST_F(UcTest, AReliableConnectionDropsUcPackets) {
 }
 
 // Receives of a shared queue, as long as there are some.
-class SharedMemory final : public Memory {
+class UcMemory final : public Memory {
  public:
-  explicit SharedMemory(FlatMemory& memory) : memory_(memory) {}
+  explicit UcMemory(FlatMemory& memory) : memory_(memory) {}
   std::optional<std::span<uint8_t>> Map(Access access, uint32_t key, uint64_t address,
                                         uint32_t length) override {
     return memory_.Map(access, key, address, length);
@@ -352,7 +352,7 @@ class SharedMemory final : public Memory {
 };
 
 TEST_F(UcTest, ASharedReceiveThatWasNotUsedUpServesTheNextMessage) {
-  SharedMemory shared(memory_);
+  UcMemory shared(memory_);
   UcQueuePair to = Ready(true, {.shared_receives = true});
   EXPECT_EQ(to.PostRecv({}), PostResult::kInvalid);
   const auto send = [&](uint32_t bytes, size_t lost) {

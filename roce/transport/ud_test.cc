@@ -11,11 +11,11 @@
 namespace epic::roce::testing {
 namespace {
 
-constexpr uint32_t kQkey = 0x11111111;
+constexpr uint32_t kUdQkey = 0x11111111;
 constexpr Ipv4 kGroup{0xef010101};  // 239.1.1.1
 
 void MakeReady(UdQueuePair& qp) {
-  EXPECT_EQ(qp.Modify(QpState::kInit, kQkey), ModifyResult::kOk);
+  EXPECT_EQ(qp.Modify(QpState::kInit, kUdQkey), ModifyResult::kOk);
   EXPECT_EQ(qp.Modify(QpState::kRtr), ModifyResult::kOk);
   EXPECT_EQ(qp.Modify(QpState::kRts, {}, Psn(7)), ModifyResult::kOk);
 }
@@ -53,7 +53,7 @@ class UdTest : public ::testing::Test {
 
 TEST_F(UdTest, ADatagramArrivesBehindItsHeader) {
   ASSERT_EQ(to_.PostRecv({.wr_id = 9, .sges = OneSge(1000, 140, 1)}), PostResult::kOk);
-  const OwnedPacket packet = SendTo({kRemoteIp, kRemoteQpn, kQkey}, 77);
+  const OwnedPacket packet = SendTo({kRemoteIp, kRemoteQpn, kUdQkey}, 77);
   EXPECT_EQ(packet.head.bth.opcode, Opcode::kUdSendOnlyImm);
   EXPECT_EQ(packet.head.bth.psn, Psn(7));
   Completion c;
@@ -73,10 +73,10 @@ TEST_F(UdTest, ADatagramArrivesBehindItsHeader) {
 
 TEST_F(UdTest, WhatIsNotForUsIsDroppedAndUsesNoReceive) {
   ASSERT_EQ(to_.PostRecv({.sges = OneSge(1000, 139, 1)}), PostResult::kOk);
-  SendTo({kRemoteIp, kRemoteQpn, kQkey + 1});
-  SendTo({kRemoteIp, kLocalQpn, kQkey});
-  SendTo({kGroup, {}, kQkey});
-  SendTo({kRemoteIp, kRemoteQpn, kQkey});  // one byte too long
+  SendTo({kRemoteIp, kRemoteQpn, kUdQkey + 1});
+  SendTo({kRemoteIp, kLocalQpn, kUdQkey});
+  SendTo({kGroup, {}, kUdQkey});
+  SendTo({kRemoteIp, kRemoteQpn, kUdQkey});  // one byte too long
   EXPECT_EQ(to_.counters().bad_qkey, 1u);
   EXPECT_EQ(to_.counters().not_ours, 2u);
   EXPECT_EQ(to_.counters().too_long, 1u);
@@ -84,7 +84,7 @@ TEST_F(UdTest, WhatIsNotForUsIsDroppedAndUsesNoReceive) {
   EXPECT_FALSE(to_.NextCompletion(&c));
   UdQueuePair none = Ready(kRemoteIp, kRemoteQpn);
   to_ = none;
-  SendTo({kRemoteIp, kRemoteQpn, kQkey});
+  SendTo({kRemoteIp, kRemoteQpn, kUdQkey});
   EXPECT_EQ(to_.counters().no_recv, 1u);
 }
 
@@ -93,11 +93,11 @@ TEST_F(UdTest, Multicast) {
   ASSERT_TRUE(to_.Attach(kGroup));
   ASSERT_TRUE(to_.Attach(kGroup));
   ASSERT_EQ(to_.PostRecv({.sges = OneSge(1000, 200, 1)}), PostResult::kOk);
-  EXPECT_EQ(SendTo({kGroup, {}, kQkey}).head.bth.dest_qp, kMulticastQpn);
+  EXPECT_EQ(SendTo({kGroup, {}, kUdQkey}).head.bth.dest_qp, kMulticastQpn);
   Completion c;
   EXPECT_TRUE(to_.NextCompletion(&c));
   to_.Detach(kGroup);
-  SendTo({kGroup, {}, kQkey});
+  SendTo({kGroup, {}, kUdQkey});
   EXPECT_EQ(to_.counters().not_ours, 1u);
 }
 
@@ -105,22 +105,22 @@ TEST_F(UdTest, MembershipsOutliveAReset) {
   ASSERT_TRUE(to_.Attach(kGroup));
   ASSERT_EQ(to_.Modify(QpState::kReset), ModifyResult::kOk);
   EXPECT_TRUE(to_.IsAttached(kGroup));
-  SendTo({kGroup, {}, kQkey});
+  SendTo({kGroup, {}, kUdQkey});
   EXPECT_EQ(to_.counters().bad_state, 1u);
   MakeReady(to_);
   ASSERT_EQ(to_.PostRecv({.sges = OneSge(1000, 200, 1)}), PostResult::kOk);
-  SendTo({kGroup, {}, kQkey});
+  SendTo({kGroup, {}, kUdQkey});
   Completion c;
   EXPECT_TRUE(to_.NextCompletion(&c));
   EXPECT_TRUE(to_.Detach(kGroup));
 }
 
 TEST_F(UdTest, AQkeyWithTheTopBitStandsForOurOwn) {
-  EXPECT_EQ(SendTo({kRemoteIp, kRemoteQpn, 0x80000000}).head.deth.qkey, kQkey);
+  EXPECT_EQ(SendTo({kRemoteIp, kRemoteQpn, 0x80000000}).head.deth.qkey, kUdQkey);
 }
 
 TEST_F(UdTest, ASendErrorLeadsToSqeAndBack) {
-  const UdAddress to{kRemoteIp, kRemoteQpn, kQkey};
+  const UdAddress to{kRemoteIp, kRemoteQpn, kUdQkey};
   ASSERT_EQ(from_.PostSend({.wr_id = 1, .signaled = false, .sges = OneSge(0, 10, 99), .ud = to}),
             PostResult::kOk);
   ASSERT_EQ(from_.PostSend({.wr_id = 2, .sges = OneSge(0, 10, 1), .ud = to}), PostResult::kOk);
@@ -134,12 +134,12 @@ TEST_F(UdTest, ASendErrorLeadsToSqeAndBack) {
   EXPECT_EQ(c.status, WcStatus::kWrFlushErr);
   EXPECT_EQ(from_.state(), QpState::kSqe);
   EXPECT_EQ(from_.Modify(QpState::kRts), ModifyResult::kOk);
-  EXPECT_EQ(SendTo({kRemoteIp, kRemoteQpn, kQkey}).head.bth.psn, Psn(7));
+  EXPECT_EQ(SendTo({kRemoteIp, kRemoteQpn, kUdQkey}).head.bth.psn, Psn(7));
 }
 
 // Who sends it need not copy it then.
 TEST_F(UdTest, APayloadStaysThatLiesInOnePieceOfRegisteredMemory) {
-  const UdAddress to{kRemoteIp, kRemoteQpn, kQkey};
+  const UdAddress to{kRemoteIp, kRemoteQpn, kUdQkey};
   const std::vector<uint8_t> inline_bytes = {1, 2, 3};
   SgeList two = OneSge(0, 10, 1);
   two.sge[two.count++] = {.address = 100, .length = 10, .lkey = 1};
@@ -156,7 +156,7 @@ TEST_F(UdTest, APayloadStaysThatLiesInOnePieceOfRegisteredMemory) {
 
 TEST_F(UdTest, TheQkeyMayChange) {
   UdQueuePair qp({.local_ip = kLocalIp, .local_qpn = kLocalQpn});
-  const auto modify = [&](QpState to, std::optional<Psn> psn = {}) { return qp.Modify(to, kQkey, psn); };
+  const auto modify = [&](QpState to, std::optional<Psn> psn = {}) { return qp.Modify(to, kUdQkey, psn); };
   for (const QpState to : {QpState::kInit, QpState::kInit, QpState::kRtr})
     EXPECT_EQ(modify(to), ModifyResult::kOk);
   EXPECT_EQ(qp.Modify(QpState::kRtr), ModifyResult::kBadTransition);
@@ -170,10 +170,10 @@ TEST_F(UdTest, TheQkeyMayChange) {
     EXPECT_EQ(modify(to), ModifyResult::kAttributeNotNow);
   // It holds for the next datagram.
   ASSERT_EQ(to_.PostRecv({.sges = OneSge(1000, 200, 1)}), PostResult::kOk);
-  ASSERT_EQ(to_.Modify(QpState::kRts, kQkey + 1), ModifyResult::kOk);
-  SendTo({kRemoteIp, kRemoteQpn, kQkey});
+  ASSERT_EQ(to_.Modify(QpState::kRts, kUdQkey + 1), ModifyResult::kOk);
+  SendTo({kRemoteIp, kRemoteQpn, kUdQkey});
   EXPECT_EQ(to_.counters().bad_qkey, 1u);
-  SendTo({kRemoteIp, kRemoteQpn, kQkey + 1});
+  SendTo({kRemoteIp, kRemoteQpn, kUdQkey + 1});
   Completion c;
   EXPECT_TRUE(to_.NextCompletion(&c));
 }
@@ -182,10 +182,10 @@ TEST_F(UdTest, StatesAndLimits) {
   UdQueuePair qp({.local_ip = kLocalIp, .local_qpn = kLocalQpn, .mtu = 256});
   EXPECT_EQ(qp.PostRecv({}), PostResult::kBadState);
   EXPECT_EQ(qp.Modify(QpState::kInit), ModifyResult::kMissingAttribute);
-  EXPECT_EQ(qp.Modify(QpState::kInit, kQkey), ModifyResult::kOk);
+  EXPECT_EQ(qp.Modify(QpState::kInit, kUdQkey), ModifyResult::kOk);
   EXPECT_EQ(qp.PostSend({}), PostResult::kBadState);
   EXPECT_EQ(qp.Modify(QpState::kRts, {}, Psn(1)), ModifyResult::kBadTransition);
-  const UdAddress to{kRemoteIp, kRemoteQpn, kQkey};
+  const UdAddress to{kRemoteIp, kRemoteQpn, kUdQkey};
   EXPECT_EQ(from_.PostSend({.sges = OneSge(0, 257, 1), .ud = to}), PostResult::kInvalid);
   EXPECT_EQ(from_.PostSend({.opcode = WrOpcode::kRead, .ud = to}), PostResult::kInvalid);
   const std::vector<uint8_t> inline_bytes = {1, 2, 3};

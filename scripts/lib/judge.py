@@ -30,6 +30,7 @@ FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::.+?)(?: - (.*))?$", re.M)
 
 _LINKED = re.compile(r"^build (\S+).*: (?:(?:C|CXX|Fortran)_(?:EXECUTABLE|SHARED_LIBRARY|MODULE_LIBRARY)_LINKER|CMAKE_SYMLINK_LIBRARY)",
                      re.M)
+_PARTS = re.compile(r"^build [\w/]+/(\w+): phony [\w/]+/CMakeFiles/\1 ", re.M)
 
 
 class Failure(mutation.Wrong):
@@ -138,11 +139,14 @@ class Judge:
     def build(self, stage, tests, cached=True):
         """What these tests of the stage start; output of the compiler if that failed. What a mutant is compiled to is not kept: it
         would fill the cache, and a file that changes while it is compiled would be kept as what it was before."""
-        linked = _LINKED.findall((self.copy.build_tree / "build.ninja").read_text(encoding="utf-8"))
+        ninja = (self.copy.build_tree / "build.ninja").read_text(encoding="utf-8")
+        linked = _LINKED.findall(ninja)
         programs = {stage_tests.program_of(test) for test in tests}
         started = [] if programs and None not in programs else [folder + "/" for folder in stage.starts]
         targets = [path for path in linked if path.split("/")[-1] in programs or
                    (path.startswith(tuple(started)) and path.split("/")[-1] not in self.programs)]
+        # Of a program with several tests each is a target of its own.
+        targets += [name for name in _PARTS.findall(ninja) if name in programs]
         code, output, _ = self.copy.processes.run(["cmake", "--build", str(self.copy.build_tree), "-j", str(self.copy.jobs), "--target",
                                                    *targets], cwd=self.copy.place,
                                                   env=self.copy.environment | ({} if cached else {"CCACHE_DISABLE": "1"}))

@@ -15,7 +15,7 @@
 namespace epic::softnic {
 namespace {
 
-ibv_event_type TypeOf(Event::Kind kind) {
+ibv_event_type EventTypeOf(Event::Kind kind) {
   switch (kind) {
     case Event::Kind::kCqOverrun:
       return IBV_EVENT_CQ_ERR;
@@ -73,7 +73,7 @@ int Context::AddPortEvent(const ibv_async_event& event) {
 
 int Context::OnEvent(const Event& event) {
   ibv_async_event out{};
-  out.event_type = TypeOf(event.kind);
+  out.event_type = EventTypeOf(event.kind);
   const auto cq = cqs.find(event.id);
   const auto qp = qps.find(event.id);
   const auto srq = srqs.find(event.id);

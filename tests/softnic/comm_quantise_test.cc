@@ -20,7 +20,7 @@ using softnic::OnAll;
 using softnic::Succeed;
 
 using Floats = std::vector<float>;
-constexpr auto kFloat = Datatype::kFloat32;
+constexpr auto kFp32 = Datatype::kFloat32;
 constexpr float kScale = 16;
 
 class QuantiseTest : public testing::TestWithParam<PathChoice> {
@@ -72,23 +72,23 @@ TEST_P(QuantiseTest, AllCollectivesOfAllLengths) {
       OnAll(group, [&](int rank, Communicator& comm) {
         const Floats mine = Given(rank, count), all = Given(rank, count * static_cast<size_t>(n));
         Floats out(count, -1), wide(all.size(), -1);
-        Succeed(AllReduce(mine.data(), out.data(), count, kFloat, RedOp::kSum, comm));
+        Succeed(AllReduce(mine.data(), out.data(), count, kFp32, RedOp::kSum, comm));
         EXPECT_EQ(out, SumOfAll(n, count));
         out = mine;
-        Succeed(AllReduce(out.data(), out.data(), count, kFloat, RedOp::kAvg, comm));
+        Succeed(AllReduce(out.data(), out.data(), count, kFp32, RedOp::kAvg, comm));
         EXPECT_EQ(out, SumOfAll(n, count, n)) << "in place";
         out.assign(count, -1);
-        Succeed(Reduce(mine.data(), out.data(), count, kFloat, RedOp::kMax, n - 1, comm));
+        Succeed(Reduce(mine.data(), out.data(), count, kFp32, RedOp::kMax, n - 1, comm));
         EXPECT_EQ(out, rank == n - 1 ? Given(n - 1, count) : Floats(count, -1));
-        Succeed(AllReduce(mine.data(), out.data(), count, kFloat, RedOp::kMin, comm));
+        Succeed(AllReduce(mine.data(), out.data(), count, kFp32, RedOp::kMin, comm));
         EXPECT_EQ(out, Given(0, count));
-        Succeed(ReduceScatter(all.data(), out.data(), count, kFloat, RedOp::kSum, comm));
+        Succeed(ReduceScatter(all.data(), out.data(), count, kFp32, RedOp::kSum, comm));
         EXPECT_EQ(out, PartOf(SumOfAll(n, all.size()), rank, count));
         wide = all;
-        Succeed(ReduceScatter(wide.data(), wide.data() + rank * static_cast<ptrdiff_t>(count), count, kFloat,
+        Succeed(ReduceScatter(wide.data(), wide.data() + rank * static_cast<ptrdiff_t>(count), count, kFp32,
                               RedOp::kSum, comm));
         EXPECT_EQ(PartOf(wide, rank, count), PartOf(SumOfAll(n, all.size()), rank, count)) << "in place";
-        Succeed(AllGather(mine.data(), wide.data(), count, kFloat, comm));
+        Succeed(AllGather(mine.data(), wide.data(), count, kFp32, comm));
         for (int r = 0; r < n; ++r) EXPECT_EQ(PartOf(wide, r, count), Given(r, count)) << "part " << r;
         Succeed(Barrier(comm));
         const Quantisation quantised = comm.Quantised();
@@ -105,7 +105,7 @@ TEST_P(QuantiseTest, OthersAreAsWithout) {
   Group group = Make(3);
   OnAll(group, [](int rank, Communicator& comm) {
     Floats data(100, rank == 1 ? std::numeric_limits<float>::infinity() : 0);
-    Succeed(Broadcast(data.data(), data.data(), data.size(), kFloat, 1, comm));
+    Succeed(Broadcast(data.data(), data.data(), data.size(), kFp32, 1, comm));
     EXPECT_EQ(data, Floats(100, std::numeric_limits<float>::infinity()));
     Numbers whole(100, INT32_MAX);
     Succeed(AllReduce(whole.data(), whole.data(), whole.size(), Datatype::kInt32, RedOp::kSum, comm));
@@ -113,7 +113,7 @@ TEST_P(QuantiseTest, OthersAreAsWithout) {
     std::vector<double> wide(100, 0.25 * rank);
     Succeed(AllReduce(wide.data(), wide.data(), wide.size(), Datatype::kFloat64, RedOp::kSum, comm));
     EXPECT_EQ(wide, std::vector<double>(100, 0.75));
-    const Error error = AllReduce(data.data(), data.data(), data.size(), kFloat, RedOp::kProduct, comm);
+    const Error error = AllReduce(data.data(), data.data(), data.size(), kFp32, RedOp::kProduct, comm);
     EXPECT_EQ(error.code(), ErrorCode::kUnsupported) << error.message();
   });
   group.Destroy();
@@ -130,14 +130,14 @@ TEST_P(QuantiseTest, WhatSaturatesIsCounted) {
       data[1] = -0.4f * kMost;
       data[2] = rank == 1 ? -2 * kMost : kMost;
       Floats out(count);
-      Succeed(AllReduce(data.data(), out.data(), count, kFloat, RedOp::kSum, comm));
+      Succeed(AllReduce(data.data(), out.data(), count, kFp32, RedOp::kSum, comm));
       EXPECT_EQ(out[0], kMost);
       EXPECT_EQ(out[1], -kMost);
       EXPECT_EQ(std::fabs(out[2]), kMost);
       EXPECT_EQ(out[3], 0.1875f);
       EXPECT_EQ(comm.Quantised().saturated_inputs, rank == 0 ? 2u : 1u);
       EXPECT_EQ(comm.Quantised().saturated_results, 3u);
-      Succeed(Reduce(data.data(), out.data(), count, kFloat, RedOp::kMax, 2, comm));
+      Succeed(Reduce(data.data(), out.data(), count, kFp32, RedOp::kMax, 2, comm));
       EXPECT_EQ(comm.Quantised().saturated_inputs, rank == 0 ? 4u : 2u);
       EXPECT_EQ(comm.Quantised().saturated_results, rank == 2 ? 5u : 3u) << "who receives them counts them";
     });
@@ -153,16 +153,16 @@ TEST_P(QuantiseTest, AnInputThatIsNotFiniteEndsTheGroupOnEveryRank) {
     std::vector<std::string> told(3);
     OnAll(group, [&](int rank, Communicator& comm) {
       Floats before(100, 1), data(50'000, 1), behind(100, 1);
-      Succeed(AllReduce(before.data(), before.data(), before.size(), kFloat, RedOp::kSum, comm));
+      Succeed(AllReduce(before.data(), before.data(), before.size(), kFp32, RedOp::kSum, comm));
       // Everybody has that call behind them; who is slow may hear of the end in this one.
       static_cast<void>(Barrier(comm));
       if (rank == 1) data.back() = value;
       Request request, next;
       // Whoever is slow is told so when it calls.
       const Error refused =
-          AllReduceAsync(data.data(), data.data(), data.size(), kFloat, RedOp::kSum, comm, &request);
+          AllReduceAsync(data.data(), data.data(), data.size(), kFp32, RedOp::kSum, comm, &request);
       const Error also =
-          AllReduceAsync(behind.data(), behind.data(), behind.size(), kFloat, RedOp::kSum, comm, &next);
+          AllReduceAsync(behind.data(), behind.data(), behind.size(), kFp32, RedOp::kSum, comm, &next);
       const Error error = refused.ok() ? request.Wait() : refused;
       EXPECT_EQ(error.code(), ErrorCode::kNotFinite) << error.message();
       EXPECT_EQ((also.ok() ? next.Wait() : also).message(), error.message());
@@ -184,7 +184,7 @@ TEST_P(QuantiseTest, CallsThatDifferAreToldAsTheyWereMade) {
     OnAll(group, [&](int rank, Communicator& comm) {
       Numbers data(100);
       const Error error =
-          AllReduce(data.data(), data.data(), data.size(), rank == 1 ? Datatype::kInt32 : kFloat, op, comm);
+          AllReduce(data.data(), data.data(), data.size(), rank == 1 ? Datatype::kInt32 : kFp32, op, comm);
       EXPECT_EQ(error.code(), ErrorCode::kMismatch) << error.message();
       EXPECT_NE(error.message().find(op == RedOp::kMin ? "rank 1 called with another type than rank 0"
                                                        : "rank 1 called with another op than rank 0"),
@@ -204,12 +204,12 @@ TEST(QuantiseAloneTest, AGroupOfOneRankIsNoException) {
   Communicator comm;
   Succeed(comm.Init({.group = "g", .rank = 0, .size = 1, .quantise = 10, .environment = false}));
   Floats in = {0.25f, 0.36f, 3e9f}, out(3);
-  Succeed(AllReduce(in.data(), out.data(), in.size(), kFloat, RedOp::kSum, comm));
+  Succeed(AllReduce(in.data(), out.data(), in.size(), kFp32, RedOp::kSum, comm));
   EXPECT_EQ(out, (Floats{0.2f, 0.4f, static_cast<float>(INT32_MAX / 10.0)}));
   EXPECT_EQ(comm.Quantised().saturated_inputs, 1u);
   EXPECT_EQ(comm.Quantised().saturated_results, 1u);
   in[1] = std::nanf("");
-  const Error error = AllReduce(in.data(), out.data(), in.size(), kFloat, RedOp::kSum, comm);
+  const Error error = AllReduce(in.data(), out.data(), in.size(), kFp32, RedOp::kSum, comm);
   EXPECT_EQ(error.code(), ErrorCode::kNotFinite);
   EXPECT_NE(error.message().find("rank 0 called AllReduce with nan as element 1"), std::string::npos);
   EXPECT_EQ(comm.Destroy().code(), ErrorCode::kNotFinite);
