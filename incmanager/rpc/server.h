@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "incmanager/graph/graph.h"
 #include "incmanager/groups/group_life.h"
+#include "incmanager/rpc/committer.h"
 #include "incmanager/store/store.h"
 #include "incmanager/topology.h"
 
@@ -24,9 +25,12 @@ class ManagerServer {
                                                         const std::string& listen,
                                                         const LinkDefaults& defaults = {},
                                                         std::unique_ptr<Store> store = nullptr,
-                                                        OnDeaf deaf = [](const std::string&) {});
+                                                        OnDeaf deaf = [](const std::string&) {},
+                                                        const CommitTimes& times = {});
   // Ends all sessions; the ranks see the manager as lost. Contexts stay on the switches until they register
-  // again.
+  // again. False if its store hangs: then this object cannot go, and its process can only end as a whole.
+  bool End();
+  // As End, but waits for a store that hangs.
   ~ManagerServer();
   ManagerServer(const ManagerServer&) = delete;
   ManagerServer& operator=(const ManagerServer&) = delete;
