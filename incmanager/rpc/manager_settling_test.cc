@@ -160,12 +160,17 @@ class ManagerFinding : public ManagerSettling {
     state_.OnMessage(kSecond, session, message);
     return session;
   }
+  // What a session was told last; nothing if it waits.
+  proto::ServerMessage Last(SessionId session) {
+    const auto& told = world_.told[session];
+    return told.empty() ? proto::ServerMessage() : told.back();
+  }
   // It hears this of each session, when nothing more is awaited: which still wait.
   std::vector<SessionId> WhoWaits() {
     std::vector<SessionId> sessions;
     state_.Tick(30 * kSecond);  // the group is not found in time
     for (const auto& [session, told] : world_.told) {
-      if (told.back().failure().code() == proto::ERROR_MANAGER_LOST) sessions.push_back(session);
+      if (!told.empty() && told.back().failure().code() == proto::ERROR_MANAGER_LOST) sessions.push_back(session);
     }
     return sessions;
   }
@@ -176,10 +181,10 @@ class ManagerFinding : public ManagerSettling {
 };
 
 TEST_F(ManagerFinding, OnlyWhoHasItsSecretWaitsAsARank) {
-  EXPECT_EQ(world_.told[Return(0, "another")].back().failure().code(), proto::ERROR_INVALID_ARGUMENT);
-  EXPECT_EQ(world_.told[Return(0, "")].back().failure().code(), proto::ERROR_INVALID_ARGUMENT);
-  EXPECT_EQ(world_.told[Return(kRanks, joined_[0].secret())].back().failure().code(), proto::ERROR_INVALID_ARGUMENT);
-  EXPECT_EQ(world_.told[Return(1, joined_[0].secret())].back().failure().code(), proto::ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(Last(Return(0, "another")).failure().code(), proto::ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(Last(Return(0, "")).failure().code(), proto::ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(Last(Return(kRanks, joined_[0].secret())).failure().code(), proto::ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(Last(Return(1, joined_[0].secret())).failure().code(), proto::ERROR_INVALID_ARGUMENT);
   const SessionId first = Return(0, joined_[0].secret()), second = Return(0, joined_[0].secret());
   const SessionId other = Return(1, joined_[1].secret());
   EXPECT_TRUE(world_.told[first].empty() && world_.told[second].empty() && world_.told[other].empty());
@@ -198,8 +203,8 @@ TEST_F(ManagerFinding, WhatARankSaysMeanwhileHasABound) {
   int said = 0;
   for (; world_.told[session].empty() && said < 10; ++said) state_.OnMessage(kSecond, session, abort);
   EXPECT_EQ(said, 4);
-  EXPECT_EQ(world_.told[session].back().failure().code(), proto::ERROR_NO_RESOURCE);
-  EXPECT_THAT(world_.told[session].back().failure().message(), HasSubstr("more than 4194304 bytes"));
+  EXPECT_EQ(Last(session).failure().code(), proto::ERROR_NO_RESOURCE);
+  EXPECT_THAT(Last(session).failure().message(), HasSubstr("more than 4194304 bytes"));
   world_.told.clear();
   EXPECT_THAT(WhoWaits(), ElementsAre(other));
 }
