@@ -32,6 +32,7 @@ constexpr EventRow kEvents[] = {
     {"switch", "lost", "", "switch_lost"},
     {"switch", "forwarding table not set", "", "table_not_set"},
     {"switch", "group ", " not removed", "group_not_removed"},
+    {"switch", "not awaited", "", "switch_not_awaited"},
     {"host", "registered", "", "host_registered"},
     {"host", "refused", "", "host_refused"},
     {"host", "lost", "", "host_lost"},

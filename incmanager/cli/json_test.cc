@@ -58,6 +58,7 @@ TEST(Json, EventsHaveATimeAndAType) {
       {"switch leaf1", "agent lost: nothing heard for 8 s; its groups go on", "agent_lost"},
       {"switch leaf1", "engine stopped", "engine_stopped"},
       {"switch leaf1", "lost: why", "switch_lost"},
+      {"switch leaf1", "not awaited when a manager starts, until it registers: why", "switch_not_awaited"},
       {"host h0", "lost, with 1 session: why", "host_lost"},
       {"group g", "reserved for 2 ranks", "group_reserved"},
       {"group g", "rank 0 of 10.0.0.1 refused: joined from elsewhere", "rank_refused"},

@@ -72,6 +72,8 @@ int Serve(const ServeOptions& options) {
                topology->discovery ? ", and what is found" : "", options.listen, (*server)->port());
   const int signal = ends.Wait();
   spdlog::info("manager ends on signal {}", signal);
+  if (!(*server)->End())
+    EndSelf("its store hangs; of what it could not write only events were told to anybody");
   return kExitOk;
 }
 

@@ -72,13 +72,26 @@ int BackUpStoreTo(const std::string& folder, const std::string& file) {
 int RestoreStoreFrom(const std::string& folder, const std::string& file) {
   const StatusOr<Contents> contents = ReadBackup(file);
   if (!contents.ok()) return Refuse(contents.status());
-  const StatusOr<Contents> restored = RestoredFrom(*contents);
-  if (!restored.ok()) return Refuse(restored.status());
+  Contents restored;
+  Status unread;
+  const auto replace = [&](const StatusOr<Contents>& replaced) -> StatusOr<Contents> {
+    StatusOr<Contents> rows = RestoredFrom(*contents, replaced.ok() ? *replaced : Contents());
+    if (rows.ok()) restored = *rows;
+    unread = replaced.ok() ? ReadKept(*replaced, {}).status() : replaced.status();
+    return rows;
+  };
   std::string before;
-  if (const Status status = PutStore(folder, *restored, &before); !status.ok()) return Refuse(status);
-  const StatusOr<Kept> kept = ReadKept(*restored, {});
-  Write(fmt::format("store {} is that of {}: {}{}\n", folder, file, InWords(*restored, *kept),
-                    before.empty() ? "" : fmt::format("; what was there is in {}", before)));
+  if (const Status status = PutStore(folder, replace, &before); !status.ok()) return Refuse(status);
+  const StatusOr<Kept> kept = ReadKept(restored, {});
+  std::string words = fmt::format("store {} is that of {}: {}", folder, file, InWords(restored, *kept));
+  if (!before.empty()) words += fmt::format("; what was there is in {}", before);
+  if (!unread.ok()) {
+    words += fmt::format(
+        "\nhow far numbers had come here is not known ({}): if this backup has been restored before, "
+        "start the engines and ranks anew",
+        std::string(unread.message()));
+  }
+  Write(words + "\n");
   return kExitOk;
 }
 

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <system_error>
@@ -18,6 +19,9 @@
 
 namespace epic::manager {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 class StoreCommandTest : public ::testing::Test {
  protected:
@@ -61,6 +65,29 @@ TEST_F(StoreCommandTest, OutputThatCannotBeWrittenIsAnError) {
   EXPECT_EQ(ToFullDevice([this] { return BackUpStoreTo(Folder(), Backup()); }), kFull);
   EXPECT_EQ(ToFullDevice([this] { return RestoreStoreFrom(Folder(), Backup()); }), kFull);
   EXPECT_EQ(ToFullDevice([this] { return DumpStore(Folder()); }), kFull);
+}
+
+TEST_F(StoreCommandTest, ABackupThatIsRestoredTwiceIsAnotherEpochEachTime) {
+  const auto epoch = [this] {
+    const auto store = OpenStore(Folder(), false);
+    return store.ok() ? ReadKept(*(*store)->Load(), {})->epoch : 0;
+  };
+  const auto restore = [this] {
+    ::testing::internal::CaptureStdout();
+    EXPECT_EQ(RestoreStoreFrom(Folder(), Backup()), kExitOk);
+    return ::testing::internal::GetCapturedStdout();
+  };
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(BackUpStoreTo(Folder(), Backup()), kExitOk);
+  ::testing::internal::GetCapturedStdout();
+  EXPECT_THAT(restore(), Not(HasSubstr("not known")));
+  EXPECT_EQ(epoch(), 1'000'001u);
+  EXPECT_THAT(restore(), HasSubstr("; what was there is in "));
+  EXPECT_EQ(epoch(), 2'000'001u);
+  // What cannot be read is said.
+  std::ofstream(Folder() + "/store.sqlite", std::ios::trunc) << "damaged";
+  EXPECT_THAT(restore(), HasSubstr("how far numbers had come here is not known (store "));
+  EXPECT_EQ(epoch(), 1'000'001u);
 }
 
 }  // namespace

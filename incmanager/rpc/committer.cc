@@ -1,23 +1,41 @@
 #include "incmanager/rpc/committer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <iterator>
 #include <utility>
-#include <vector>
 
 namespace epic::manager {
 
-Committer::Committer(Store* store, std::chrono::nanoseconds patience) : store_(store), patience_(patience) {
+Committer::Committer(Store* store, const CommitTimes& times) : store_(store), times_(times) {
   if (store_ != nullptr) thread_ = std::thread([this] { Loop(); });
 }
 
 Committer::~Committer() {
   if (store_ == nullptr) return;
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-    asked_.notify_all();
-  }
+  static_cast<void>(Stop());
   thread_.join();
+}
+
+bool Committer::Stop() {
+  if (store_ == nullptr) return true;
+  std::unique_lock lock(mutex_);
+  stop_ = true;
+  asked_.notify_all();
+  while (!ended_) {
+    if (IsHanging()) return false;
+    answered_.wait_until(lock, busy_since_.value_or(Clock::now()) + times_.hangs_after);
+  }
+  return true;
+}
+
+bool Committer::IsHanging() const { return busy_since_ && Clock::now() - *busy_since_ >= times_.hangs_after; }
+
+Status Committer::HowItHangs() const {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(times_.hangs_after);
+  return MakeStatus(StatusCode::kDeadlineExceeded,
+                    fmt::format("its disk hangs: a write has not returned for {} s", seconds.count()));
 }
 
 Status Committer::Commit(Batch batch, Late late) {
@@ -28,9 +46,14 @@ Status Committer::Commit(Batch batch, Late late) {
   const auto waiter = std::make_shared<Waiter>();
   waiter->late = std::move(late);
   std::unique_lock lock(mutex_);
+  if (stop_) return MakeStatus(StatusCode::kFailedPrecondition, "the manager ends");
+  if (IsHanging()) {
+    return MakeStatus(StatusCode::kFailedPrecondition, fmt::format("the manager's store does not answer: {}",
+                                                                   std::string(HowItHangs().message())));
+  }
   queue_.push_back({std::move(batch), waiter, nullptr});
   asked_.notify_all();
-  if (answered_.wait_for(lock, patience_, [&waiter] { return waiter->done; })) return waiter->status;
+  if (answered_.wait_for(lock, times_.patience, [&waiter] { return waiter->done; })) return waiter->status;
   waiter->given_up = true;
   return MakeStatus(StatusCode::kDeadlineExceeded,
                     "the manager's store does not answer: its disk is too slow, or hangs");
@@ -38,36 +61,64 @@ Status Committer::Commit(Batch batch, Late late) {
 
 void Committer::Post(Batch batch, std::function<void()> tried) {
   if (store_ == nullptr || (batch.empty() && !tried)) return;
-  if (SizeOf(batch) > Store::kMostBytes) batch.clear();  // it would be in the way for ever
   const std::lock_guard lock(mutex_);
-  queue_.push_back({std::move(batch), nullptr, std::move(tried)});
+  Batch part;
+  size_t bytes = 0;
+  for (RowChange& change : batch) {
+    const size_t more = SizeOf(change);
+    if (more > Store::kMostBytes) {  // it would be in the way for ever
+      lost_.push_back(fmt::format("row {} {} of {} bytes; a row has {} at most", Name(change.row.kind),
+                                  change.row.key, more, Store::kMostBytes));
+      continue;
+    }
+    if (bytes + more > Store::kMostBytes) {
+      queue_.push_back({std::exchange(part, {}), nullptr, nullptr});
+      bytes = 0;
+    }
+    bytes += more;
+    part.push_back(std::move(change));
+  }
+  queue_.push_back({std::move(part), nullptr, std::move(tried)});
   asked_.notify_all();
 }
 
 bool Committer::IsIdle() const {
   const std::lock_guard lock(mutex_);
-  return queue_.empty() && !busy_;
+  return queue_.empty() && !busy_since_;
 }
 
 Status Committer::Health() const {
   const std::lock_guard lock(mutex_);
-  return health_;
+  return IsHanging() ? HowItHangs() : health_;
 }
 
-std::deque<Committer::Entry> Committer::TakeSome() {
-  std::deque<Entry> entries;
+std::vector<std::string> Committer::TakeLost() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(lost_, {});
+}
+
+Committer::Taken Committer::TakeSome() {
+  Taken taken;
   size_t bytes = 0;
-  while (!queue_.empty()) {
-    Entry& next = queue_.front();
-    const size_t more = SizeOf(next.batch);
-    if (!entries.empty() && bytes + more > Store::kMostBytes) break;
+  const auto fits = [&](size_t more) {
+    if (bytes != 0 && bytes + more > Store::kMostBytes) return false;
     bytes += more;
+    return true;
+  };
+  for (const auto& [row, value] : unkept_) {
+    RowChange change{row, value};
+    if (!fits(SizeOf(change))) return taken;
+    taken.batch.push_back(std::move(change));
+  }
+  while (!queue_.empty() && fits(SizeOf(queue_.front().batch))) {
+    Entry next = std::move(queue_.front());
+    queue_.pop_front();
     // Who has gone before his turn came was told that nobody knows; so nothing of it is done.
     if (next.waiter != nullptr && next.waiter->given_up) next.batch.clear();
-    entries.push_back(std::move(next));
-    queue_.pop_front();
+    taken.batch.insert(taken.batch.end(), next.batch.begin(), next.batch.end());
+    taken.entries.push_back(std::move(next));
   }
-  return entries;
+  return taken;
 }
 
 void Committer::Loop() {
@@ -77,45 +128,85 @@ void Committer::Loop() {
       return stop_ || std::ranges::any_of(queue_, [](const Entry& entry) { return entry.waiter != nullptr; });
     };
     if (health_.ok()) {
-      asked_.wait(lock, [this] { return stop_ || !queue_.empty(); });
+      asked_.wait(lock, [this] { return stop_ || !queue_.empty() || !unkept_.empty(); });
     } else {
       asked_.wait_for(lock, kAgain, is_asked);
     }
     const bool last = stop_;
-    std::deque<Entry> entries = TakeSome();
-    if (!entries.empty()) {
-      busy_ = true;
-      lock.unlock();
-      Batch all;
-      for (const Entry& entry : entries) all.insert(all.end(), entry.batch.begin(), entry.batch.end());
-      const Status status = all.empty() ? absl::OkStatus() : store_->Apply(all);
-      lock.lock();
-      busy_ = false;
-      if (!all.empty()) health_ = status;
-      Finish(&lock, std::move(entries), status);
+    const size_t waiting = queue_.size();
+    Taken taken = TakeSome();
+    const size_t behind = waiting - taken.entries.size();
+    if (!taken.batch.empty() || !taken.entries.empty()) {
+      const Status status = taken.batch.empty() ? absl::OkStatus() : Write(&lock, taken.batch);
+      // Those behind would fare alike, and what has failed stays in front of them.
+      const auto end = queue_.begin() + static_cast<std::ptrdiff_t>(status.ok() ? 0 : behind);
+      std::move(queue_.begin(), end, std::back_inserter(taken.entries));
+      queue_.erase(queue_.begin(), end);
+      Finish(&lock, std::move(taken), status);
     }
-    if (last && (queue_.empty() || !health_.ok())) return;
+    if (last && ((queue_.empty() && unkept_.empty()) || !health_.ok())) break;
+  }
+  busy_since_ = Clock::now();
+  answered_.notify_all();
+  lock.unlock();
+  store_->Close();
+  lock.lock();
+  busy_since_.reset();
+  ended_ = true;
+  answered_.notify_all();
+}
+
+Status Committer::Write(std::unique_lock<std::mutex>* lock, const Batch& batch) {
+  busy_since_ = Clock::now();
+  answered_.notify_all();
+  std::optional<std::set<RowKey>> stored;
+  const bool knows = stored_.has_value();
+  lock->unlock();
+  const Status status = store_->Apply(batch);
+  if (!status.ok() && !knows) {
+    if (const StatusOr<Contents> rows = store_->Load(); rows.ok()) {
+      stored.emplace();
+      for (const auto& [row, value] : *rows) stored->insert(row);
+    }
+  }
+  lock->lock();
+  busy_since_.reset();
+  health_ = status;
+  if (status.ok() || !knows) stored_ = std::move(stored);
+  return status;
+}
+
+void Committer::KeepLater(Batch batch) {
+  for (RowChange& change : batch) {
+    if (!change.value && stored_ && !stored_->contains(change.row)) {
+      unkept_.erase(change.row);  // it never was there
+    } else {
+      unkept_[std::move(change.row)] = std::move(change.value);
+    }
   }
 }
 
-void Committer::Finish(std::unique_lock<std::mutex>* lock, std::deque<Entry> entries, const Status& status) {
+void Committer::Finish(std::unique_lock<std::mutex>* lock, Taken taken, const Status& status) {
   std::vector<std::pair<Late, bool>> late;
   std::vector<std::function<void()>> tried;
-  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
-    if (entry->waiter == nullptr) {
-      if (entry->tried) tried.push_back(std::exchange(entry->tried, nullptr));
-      if (!status.ok()) queue_.push_front(std::move(*entry));
+  if (status.ok() && !unkept_.empty()) {
+    for (const RowChange& change : taken.batch) unkept_.erase(change.row);
+  }
+  for (Entry& entry : taken.entries) {
+    if (entry.waiter == nullptr) {
+      if (entry.tried) tried.push_back(std::move(entry.tried));
+      if (!status.ok()) KeepLater(std::move(entry.batch));
       continue;
     }
-    entry->waiter->done = true;
-    entry->waiter->status = status;
-    if (entry->waiter->given_up)
-      late.emplace_back(std::move(entry->waiter->late), status.ok() && !entry->batch.empty());
+    entry.waiter->done = true;
+    entry.waiter->status = status;
+    if (entry.waiter->given_up)
+      late.emplace_back(std::move(entry.waiter->late), status.ok() && !entry.batch.empty());
   }
   answered_.notify_all();
   lock->unlock();
   for (const auto& [call, kept] : late) call(kept);
-  for (auto call = tried.rbegin(); call != tried.rend(); ++call) (*call)();
+  for (const auto& call : tried) call();
   lock->lock();
 }
 

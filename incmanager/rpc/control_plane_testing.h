@@ -23,6 +23,7 @@
 #include "incagent/agent.h"
 #include "incmanager/rpc/fake_engine_testing.h"
 #include "incmanager/rpc/server.h"
+#include "incmanager/store/store.h"
 #include "incmanager/topology_testing.h"
 #include "proto/manager.grpc.pb.h"
 #include "proto/switch.grpc.pb.h"
@@ -95,11 +96,26 @@ class Rank {
   std::unique_ptr<grpc::ClientReaderWriter<proto::ClientMessage, proto::ServerMessage>> stream_;
 };
 
+// Of a store that is somebody else's.
+class LentStore : public Store {
+ public:
+  explicit LentStore(Store* of) : of_(of) {}
+  StatusOr<Contents> Load() override { return of_->Load(); }
+  Status Apply(const Batch& batch) override { return of_->Apply(batch); }
+  void Close() override { of_->Close(); }
+  std::string Place() const override { return of_->Place(); }
+
+ private:
+  Store* const of_;
+};
+
 // Manager, and an agent and engine per switch.
 class ControlPlane {
  public:
-  explicit ControlPlane(const TopologyBuilder& builder, const GroupOptions& options = {})
-      : topology(builder.Build()), options_(options) {
+  // store: where the manager keeps what outlives it; outlives this. Null: nowhere.
+  explicit ControlPlane(const TopologyBuilder& builder, const GroupOptions& options = {},
+                        Store* store = nullptr, const CommitTimes& times = {})
+      : topology(builder.Build()), options_(options), store_(store), times_(times) {
     char name[] = "/tmp/epic-control-XXXXXX";
     directory_ = mkdtemp(name);
     StartManager("127.0.0.1:0");
@@ -124,7 +140,10 @@ class ControlPlane {
 
   void StartManager(const std::string& listen) {
     server.reset();
-    auto started = ManagerServer::Start(topology, options_, listen);
+    std::unique_ptr<Store> lent;
+    if (store_ != nullptr) lent = std::make_unique<LentStore>(store_);
+    auto started = ManagerServer::Start(
+        topology, options_, listen, {}, std::move(lent), [](const std::string&) {}, times_);
     ASSERT_TRUE(started.ok()) << started.status();
     server = std::move(*started);
     address = fmt::format("127.0.0.1:{}", server->port());
@@ -218,6 +237,8 @@ class ControlPlane {
   std::string Socket(const std::string& name) const { return directory_ + "/" + name + ".sock"; }
 
   const GroupOptions options_;
+  Store* const store_;
+  const CommitTimes times_;
   std::string directory_;
 };
 

@@ -1,6 +1,7 @@
 // How the manager's changes come into its store: PROTOCOL-CONTROL.md, 15.
 #include <chrono>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "incmanager/rpc/manager_core.h"
@@ -87,6 +88,7 @@ void ManagerCore::EndChange(const Batch& batch) {
 
 void ManagerCore::KeepMore(Nanos now) {
   state_.OnStoreHealth(now, committer_.Health());
+  for (const std::string& row : committer_.TakeLost()) state_.OnRowLost(now, row);
   if (now - kept_at_ < kKeepPeriod || !committer_.IsIdle()) return;
   kept_at_ = now;
   committer_.Post(state_.TakeUnkept(At(), changing_));

@@ -18,7 +18,7 @@ namespace {
 
 constexpr char kCluster[] = "cluster";
 constexpr char kPolicy[] = "policy";
-// More than the starts between a backup and its use.
+// More than the starts that neither a backup nor the store that it replaces knows of.
 constexpr uint64_t kRestoredLater = 1'000'000;
 constexpr int kIdBits = 32;  // of a group's id, below the epoch
 constexpr int64_t kNanosPerMicro = 1000;
@@ -236,11 +236,19 @@ std::string ClusterName(const std::string& cluster) {
   return name;
 }
 
-StatusOr<Contents> RestoredFrom(const Contents& contents) {
+StatusOr<Contents> RestoredFrom(const Contents& contents, const Contents& replaced) {
   const StatusOr<Kept> kept = ReadKept(contents, {});
   if (!kept.ok()) return kept.status();
+  // Engines know no cluster, so that also another one's numbers count.
+  const StatusOr<Kept> other = ReadKept(replaced, {});
+  const uint64_t epoch = std::max(kept->epoch, other.ok() ? other->epoch : 0) + kRestoredLater;
+  if ((epoch + kRestoredLater) >> kIdBits != 0) {
+    return MakeStatus(
+        StatusCode::kFailedPrecondition,
+        fmt::format("there are no epochs left beyond {}: begin with a new store", epoch - kRestoredLater));
+  }
   Contents restored = contents;
-  const RowChange cluster = RowOf(kept->cluster, kept->epoch + kRestoredLater);
+  const RowChange cluster = RowOf(kept->cluster, epoch);
   if (!kept->cluster.empty()) restored[cluster.row] = *cluster.value;
   return restored;
 }

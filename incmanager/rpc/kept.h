@@ -46,8 +46,10 @@ StatusOr<Kept> BeginEpoch(Store* store, const Moment& at);
 // "3f2a...": for people.
 std::string ClusterName(const std::string& cluster);
 // The same contents for a manager whose predecessors may have begun later epochs than these rows know of: a
-// backup. DATA_LOSS as above.
-StatusOr<Contents> RestoredFrom(const Contents& contents);
+// backup. replaced: what is in the store that they replace, nothing if there is none, or it cannot be read.
+// The epoch is beyond those of both, and so are the ids of groups. DATA_LOSS as above, of the backup;
+// FAILED_PRECONDITION when there are no later epochs.
+StatusOr<Contents> RestoredFrom(const Contents& contents, const Contents& replaced);
 
 // Rows as they are to be.
 RowChange RowOf(const std::string& cluster, uint64_t epoch);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 
 #include "incmanager/store/memory_store.h"
@@ -150,11 +151,33 @@ TEST(Kept, EachStartIsAnotherEpochOfOneCluster) {
   EXPECT_NE(BeginEpoch(&other, kNow)->cluster, first->cluster);
   store.FailWith(MakeStatus(StatusCode::kResourceExhausted, "full"));
   EXPECT_EQ(BeginEpoch(&store, kNow).status().message(), "full");
+}
 
-  const auto restored = RestoredFrom(*store.Load());
-  ASSERT_TRUE(restored.ok()) << restored.status();
-  MemoryStore backup(*restored);
-  EXPECT_EQ(BeginEpoch(&backup, kNow)->epoch, 1'000'003u);
+TEST(Kept, ABackupThatIsRestoredGivesNoNumberThatWasGivenBefore) {
+  MemoryStore store;
+  ASSERT_TRUE(BeginEpoch(&store, kNow).ok());
+  ASSERT_TRUE(BeginEpoch(&store, kNow).ok());
+  const Contents backup = *store.Load();
+  std::set<uint64_t> given{1, 2};
+  // The same one again and again, each time in place of a store that two managers have had.
+  Contents replaced;
+  for (int i = 0; i < 3; ++i) {
+    const auto restored = RestoredFrom(backup, replaced);
+    ASSERT_TRUE(restored.ok()) << restored.status();
+    MemoryStore after(*restored);
+    EXPECT_TRUE(given.insert(BeginEpoch(&after, kNow)->epoch).second);
+    EXPECT_TRUE(given.insert(BeginEpoch(&after, kNow)->epoch).second);
+    EXPECT_GT(*given.rbegin(), 1'000'000u);
+    replaced = *after.Load();
+  }
+  // A later one, and one of another cluster.
+  replaced = RowsOf({RowOf(std::string(16, 'o'), 77'000'000)});
+  MemoryStore after(*RestoredFrom(backup, replaced));
+  EXPECT_EQ(BeginEpoch(&after, kNow)->epoch, 78'000'001u);
+  replaced = RowsOf({RowOf(kId, UINT32_MAX)});
+  EXPECT_THAT(std::string(RestoredFrom(backup, replaced).status().message()), HasSubstr("beyond 4294967295"));
+  replaced[{RowKind::kTenant, "red"}] = "\xff";
+  EXPECT_TRUE(RestoredFrom(backup, replaced).ok()) << "what cannot be read says nothing";
 }
 
 TEST(Kept, WhatCannotBeReadIsNamed) {

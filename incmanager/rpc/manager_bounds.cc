@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <bit>
 #include <cctype>
+#include <optional>
 
+#include "base/address.h"
 #include "base/printable.h"
+#include "incmanager/rpc/convert.h"
 #include "incmanager/rpc/manager_state.h"
 
 namespace epic::manager {
@@ -86,6 +89,32 @@ Failure ManagerState::RefusesToLook(const JoinRequest& join) const {
   if (waiting_.size() < kMostSought && std::ranges::count_if(waiting_, of_it) < int64_t{max_waiting_}) return {};
   return RankFailure(ErrorCode::kNoResource, join.rank,
                      fmt::format("{} ranks wait until their hosts are found, and no more may", waiting_.size()));
+}
+
+Failure ManagerState::RefusesToHold(const JoinRequest& join) const {
+  const uint32_t held = held_.CountOf(join.ip);
+  if (held < max_waiting_) return {};
+  return RankFailure(
+      ErrorCode::kNoResource, join.rank,
+      fmt::format("{} ranks at {} wait until the switches are back that a former manager had, and no more "
+                  "may (incmanager serve --max-waiting)",
+                  held, ToString(join.ip)));
+}
+
+// A rank of a group that runs may have to hear so once more.
+Failure ManagerState::RefusesNew(const JoinRequest& join) const {
+  if (!store_hangs_) return {};
+  if (const std::optional<Group> group = groups_.Find(join.group); group && IsInUse(group->phase)) return {};
+  return RankFailure(ErrorCode::kNoResource, join.rank,
+                     fmt::format("group {}: the manager's store hangs, and nothing new is promised: {}",
+                                 join.group, store_trouble_));
+}
+
+void ManagerState::RefuseJoin(SessionId id, const JoinRequest& join, const Failure& failure) {
+  NoteRefused(id, failure,
+              fmt::format("group {}: rank {} of {} refused: {}", join.group, join.rank, ToString(join.ip),
+                          failure.message));
+  TellAtOnce(id, ToProto(SessionEvent(failure)), true);
 }
 
 }  // namespace epic::manager

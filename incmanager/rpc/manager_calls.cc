@@ -27,7 +27,7 @@ std::map<uint32_t, SessionId> ManagerState::WhoTellsCalls(uint64_t group_id) con
 void ManagerState::AskCalls(SessionId session) {
   proto::ServerMessage message;
   message.mutable_calls();
-  Tell(session, message, false);
+  TellAtOnce(session, message, false);
 }
 
 std::map<uint32_t, proto::CallsMade> ManagerCore::CallsOf(const proto::GroupState& group,

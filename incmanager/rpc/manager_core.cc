@@ -29,12 +29,13 @@ std::string WordsOf(const Status& status) { return {status.message().data(), sta
 
 }  // namespace
 
-ManagerCore::ManagerCore(Topology topology, const GroupOptions& options, const LinkDefaults& defaults, Store* store,
-                         const Kept& kept)
+ManagerCore::ManagerCore(Topology topology, const GroupOptions& options, const LinkDefaults& defaults,
+                         Store* store, const Kept& kept, const CommitTimes& times)
     : state_(std::move(topology), options, RandomSeed(), RandomSeed(), this, defaults),
       dumps_(&Now),
       calls_(&Now),
-      committer_(store) {
+      patience_(times.patience),
+      committer_(store, times) {
   if (store != nullptr) {
     state_.Resume(At(), kept, store->Place());
   } else {
@@ -57,15 +58,20 @@ void ManagerCore::Stop() {
   changed_.notify_all();
 }
 
-ManagerCore::~ManagerCore() {
+bool ManagerCore::End() {
   Stop();
-  ticker_.join();
-  {
+  if (ticker_.joinable()) {
+    ticker_.join();
     const MutexLock lock(mutex_);  // answers of switches still come
     committer_.Post(state_.TakeBefore(At()));
     for (Batch rest = state_.TakeUnkept(At()); !rest.empty(); rest = state_.TakeUnkept(At()))
       committer_.Post(std::move(rest));
   }
+  return committer_.Stop();
+}
+
+ManagerCore::~ManagerCore() {
+  static_cast<void>(End());
   links_.clear();
 }
 
@@ -147,25 +153,27 @@ void ManagerCore::Hosts::OnGone(HostId id) {
 }
 
 void ManagerCore::Send(SessionId session, const proto::ServerMessage& message, bool last) {
-  const auto send = [this, session, message, last] {
+  effects_.emplace_back([this, session, message, last] {
     mutex_.AssertHeld();
-    const auto found = sessions_.streams.find(session);
-    if (found != sessions_.streams.end()) found->second->Send(message, last);
-  };
-  // What promises nothing waits for nothing.
-  if (message.has_probe() || message.has_calls()) return send();
-  effects_.emplace_back(send);
+    SendAtOnce(session, message, last);
+  });
+}
+
+void ManagerCore::SendAtOnce(SessionId session, const proto::ServerMessage& message, bool last) {
+  const auto found = sessions_.streams.find(session);
+  if (found != sessions_.streams.end()) found->second->Send(message, last);
 }
 
 void ManagerCore::SendToHost(HostId host, const proto::ToHost& message) {
-  const auto send = [this, host, message] {
+  effects_.emplace_back([this, host, message] {
     mutex_.AssertHeld();
-    const auto found = hosts_.streams.find(host);
-    if (found != hosts_.streams.end()) found->second->Send(message, false);
-  };
-  const proto::ServerMessage& told = message.told().message();
-  if (told.has_probe() || told.has_calls()) return send();
-  effects_.emplace_back(send);
+    SendToHostAtOnce(host, message);
+  });
+}
+
+void ManagerCore::SendToHostAtOnce(HostId host, const proto::ToHost& message) {
+  const auto found = hosts_.streams.find(host);
+  if (found != hosts_.streams.end()) found->second->Send(message, false);
 }
 
 void ManagerCore::EndHost(HostId host, const Status& status) {

@@ -30,13 +30,16 @@ class ManagerCore : public ManagerWorld {
   using HostStream = ServerStream<proto::FromHost, proto::ToHost>;
 
   // store: what is kept is written there; null: nothing is kept. It outlives this. kept: what is in it.
-  ManagerCore(Topology topology, const GroupOptions& options, const LinkDefaults& defaults, Store* store = nullptr,
-              const Kept& kept = {});
-  // All sessions must have ended.
+  ManagerCore(Topology topology, const GroupOptions& options, const LinkDefaults& defaults,
+              Store* store = nullptr, const Kept& kept = {}, const CommitTimes& times = {});
+  // All sessions must have ended. Waits for a store that hangs.
   ~ManagerCore() override;
 
   // From now on sessions that break are no failures. To be called before the server is shut down.
   void Stop();
+  // Stop, and writes what is still to be kept; to be called when all sessions have ended. False if the store
+  // hangs: see Committer::Stop.
+  bool End();
 
   // What agents and operators ask of the state: call(state, now), with the lock held, and gives what that
   // gives. It may not wait for anything.
@@ -53,7 +56,7 @@ class ManagerCore : public ManagerWorld {
   auto Change(const Request& request, const Do& change)
       -> decltype(change(std::declval<ManagerState&>(), Nanos{})) {
     const Turn turn(this, mutex_);
-    const auto deadline = std::chrono::steady_clock::now() + Committer::kPatience;
+    const auto deadline = std::chrono::steady_clock::now() + patience_;
     StatusOr<Batch> batch;
     // Of one row there is one change at a time.
     do {
@@ -90,11 +93,15 @@ class ManagerCore : public ManagerWorld {
   // answer. Other errors as GroupLife's.
   Status DestroyGroup(const std::string& name, bool force);
 
-  // ManagerWorld; called by state_ with the lock held. But for probes and the like they are done at the end of the
-  // turn, behind what must be kept before.
+  // ManagerWorld; called by state_ with the lock held. But for what promises nothing they are done at the end
+  // of the turn, behind what must be kept before.
   void Send(SessionId session, const proto::ServerMessage& message, bool last) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendToHost(HostId host, const proto::ToHost& message) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SendAtOnce(SessionId session, const proto::ServerMessage& message, bool last) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SendToHostAtOnce(HostId host, const proto::ToHost& message) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndHost(HostId host, const Status& status) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetAgent(NodeId node, const std::string& address) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetForwarding(NodeId node, const proto::ForwardingTable& table) override
@@ -201,6 +208,7 @@ class ManagerCore : public ManagerWorld {
   std::deque<std::shared_ptr<Held>> held_ ABSL_GUARDED_BY(mutex_);
   std::set<RowKey> changing_ ABSL_GUARDED_BY(mutex_);  // rows
   Nanos kept_at_ ABSL_GUARDED_BY(mutex_) = 0;          // what nobody waits for was kept last
+  const std::chrono::nanoseconds patience_;            // of an operator with the store
   Committer committer_;
   std::thread ticker_;
   AgentThread agents_;

@@ -1,16 +1,22 @@
 // Groups of a former manager in a network that is discovered: they go on when all that they name is found
 // again.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "incmanager/rpc/convert.h"
 #include "incmanager/rpc/manager_state.h"
 #include "incmanager/rpc/stored.h"
+#include "incmanager/text.h"
 
 namespace epic::manager {
 namespace {
 
-// Of one rank; more is no rank's.
-constexpr size_t kMostHeldBack = 16'384;
+// Of one rank, in its messages; what a rank says that comes back to the largest group is below.
+constexpr size_t kMostHeldBack = 4 << 20;
+// Of one message, besides its bytes.
+constexpr size_t kMessageBytes = sizeof(proto::ClientMessage);
 
 }  // namespace
 
@@ -41,22 +47,64 @@ void ManagerState::ResumeFound(Nanos now) {
   unfound_ = std::move(rest);
   if (!unfound_.empty()) return;
   had_.clear();
-  for (const auto& [id, messages] : std::exchange(returning_, {})) {
-    for (const proto::ClientMessage& message : messages) OnMessage(now, id, message);
+  returning_as_.clear();
+  for (const auto& [id, returning] : std::exchange(returning_, {})) {
+    for (const proto::ClientMessage& message : returning.said) OnMessage(now, id, message);
   }
 }
 
 bool ManagerState::HoldsBack(SessionId id, const proto::ClientMessage& message) {
-  if (const auto held = returning_.find(id); held != returning_.end()) {
-    if (held->second.size() < kMostHeldBack) held->second.push_back(message);
-    return true;
-  }
+  const bool is_held = returning_.contains(id);
   const auto is_its = [&](const proto::StoredGroup& group) {
     return group.id() == message.rejoin().group_id();
   };
-  if (!message.has_rejoin() || std::ranges::none_of(unfound_, is_its)) return false;
-  returning_[id] = {message};
+  if (!is_held && (!message.has_rejoin() || std::ranges::none_of(unfound_, is_its))) return false;
+  Failure failure;
+  if (!is_held) {
+    failure = RefusesToReturn(message.rejoin());
+  } else if (returning_[id].bytes + kMessageBytes + message.ByteSizeLong() > kMostHeldBack) {
+    failure = {
+        ErrorCode::kNoResource,
+        fmt::format("what it has said before its group is found is more than {} bytes, and no more may wait",
+                    kMostHeldBack),
+        -1, ""};
+  }
+  if (!failure.ok()) {
+    ForgetReturning(id);
+    TellAtOnce(id, ToProto(SessionEvent(failure)), true);
+    return true;
+  }
+  if (!is_held) {
+    const auto [before, is_first] =
+        returning_as_.try_emplace({message.rejoin().group_id(), message.rejoin().rank()}, id);
+    // By another session once more: the one before is nobody's any more.
+    if (!is_first) returning_.erase(std::exchange(before->second, id));
+  }
+  Returning& returning = returning_[id];
+  returning.bytes += kMessageBytes + message.ByteSizeLong();
+  returning.said.push_back(message);
   return true;
+}
+
+// Only who has its secret may wait as that rank.
+Failure ManagerState::RefusesToReturn(const proto::Rejoin& rejoin) const {
+  const auto group = std::ranges::find(unfound_, rejoin.group_id(), &proto::StoredGroup::id);
+  const auto is_it = [&](const proto::StoredMember& member) {
+    return member.join().rank() == rejoin.rank() && !member.secret().empty() &&
+           member.secret() == rejoin.secret();
+  };
+  if (std::ranges::any_of(group->members(), is_it)) return {};
+  return RankFailure(ErrorCode::kInvalidArgument, rejoin.rank(),
+                     fmt::format("group {}: who comes back as rank {} is not that rank",
+                                 Shortened(rejoin.group()), rejoin.rank()));
+}
+
+void ManagerState::ForgetReturning(SessionId id) {
+  const auto returning = returning_.find(id);
+  if (returning == returning_.end()) return;
+  const proto::Rejoin& rejoin = returning->second.said.front().rejoin();
+  returning_as_.erase({rejoin.group_id(), rejoin.rank()});
+  returning_.erase(returning);
 }
 
 }  // namespace epic::manager

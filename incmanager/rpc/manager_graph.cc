@@ -137,9 +137,10 @@ void ManagerState::OnForwardingSet(Nanos now, NodeId node, const Status& status)
 }
 
 void ManagerState::OnJoin(Nanos now, SessionId id, const JoinRequest& join) {
+  if (const Failure failure = RefusesNew(join); !failure.ok()) return RefuseJoin(id, join, failure);
   if (IsSettling(now)) {
-    held_[id] = join;
-    return;
+    if (const Failure failure = RefusesToHold(join); !failure.ok()) return RefuseJoin(id, join, failure);
+    return held_.Add(id, join);
   }
   if (!graph_.discovers() || IsReached(join.ip)) {
     if (const auto host = topology_.FindHostByAddress(join.ip)) {
@@ -148,11 +149,7 @@ void ManagerState::OnJoin(Nanos now, SessionId id, const JoinRequest& join) {
     }
     return groups_.OnJoin(now, id, join);
   }
-  if (const Failure failure = RefusesToLook(join); !failure.ok()) {
-    NoteRefused(id, failure, fmt::format("group {}: rank {} of {} refused: {}", join.group, join.rank,
-                                         ToString(join.ip), failure.message));
-    return Send(id, failure);
-  }
+  if (const Failure failure = RefusesToLook(join); !failure.ok()) return RefuseJoin(id, join, failure);
   waiting_[id] = join;
   LookForHosts(now);
 }

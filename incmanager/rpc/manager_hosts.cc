@@ -10,6 +10,19 @@
 #include "incmanager/text.h"
 
 namespace epic::manager {
+namespace {
+
+// session: its number at its host.
+proto::ToHost Told(uint64_t session, const proto::ServerMessage& message, bool last) {
+  proto::ToHost to_host;
+  proto::RankTold& told = *to_host.mutable_told();
+  told.set_session(session);
+  *told.mutable_message() = message;
+  told.set_last(last);
+  return to_host;
+}
+
+}  // namespace
 
 void ManagerState::OnHostMessage(Nanos now, HostId host, const proto::FromHost& message) {
   now_ = now;
@@ -63,8 +76,8 @@ void ManagerState::OnHostMessage(Nanos now, HostId host, const proto::FromHost& 
 
 void ManagerState::ForgetSession(SessionId id) {
   waiting_.erase(id);
-  held_.erase(id);
-  returning_.erase(id);
+  held_.Remove(id);
+  ForgetReturning(id);
   peers_.erase(id);
   world_->OnCalls(id, nullptr);
 }
@@ -178,13 +191,14 @@ void ManagerState::AskHosts(Nanos now) {
 void ManagerState::Tell(SessionId session, const proto::ServerMessage& message, bool last) {
   const std::optional<HostTable::RankSession> by_host = hosts_.HostOf(session);
   if (!by_host) return world_->Send(session, message, last);
-  proto::ToHost to_host;
-  proto::RankTold& told = *to_host.mutable_told();
-  told.set_session(by_host->number);
-  *told.mutable_message() = message;
-  told.set_last(last);
   // Its number stays until the daemon says that the rank's session has ended.
-  world_->SendToHost(by_host->host, to_host);
+  world_->SendToHost(by_host->host, Told(by_host->number, message, last));
+}
+
+void ManagerState::TellAtOnce(SessionId session, const proto::ServerMessage& message, bool last) {
+  const std::optional<HostTable::RankSession> by_host = hosts_.HostOf(session);
+  if (!by_host) return world_->SendAtOnce(session, message, last);
+  world_->SendToHostAtOnce(by_host->host, Told(by_host->number, message, last));
 }
 
 proto::ListHostsReply ManagerState::ListHosts(Nanos now) const {

@@ -38,9 +38,12 @@ void ManagerState::ResumeGroups(Nanos now, const Kept& kept) {
     ends_kept_.emplace_back(end.at, end.name);
   }
   switches_kept_ = kept.switches;
-  // Of a file's those that it still has.
   for (const std::string& name : kept.switches) {
-    if (graph_.discovers() || topology_.FindSwitch(name)) awaited_.insert(name);
+    if (graph_.discovers() || topology_.FindSwitch(name)) {
+      awaited_.insert(name);
+    } else {
+      ForgetSwitch(name, "the topology has it no more");
+    }
   }
   settled_at_ = now + kSettlesIn;
   if (graph_.discovers()) unfound_ = kept.running;
@@ -65,17 +68,26 @@ void ManagerState::OnSettled(Nanos now, NodeId node, const proto::EngineInfo& en
   groups_.OnContexts(now, node, contexts);
   if (!unfound_.empty()) had_[node] = contexts;
   const std::string& name = topology_.nodes[node].name;
-  if (switches_kept_.insert(name).second) switches_unkept_.insert(name);
+  if (switches_kept_.insert(name).second) switches_changed_.insert(name);
   awaited_.erase(name);
 }
 
 void ManagerState::Settle(Nanos now) {
-  awaited_.clear();
-  for (const auto& [id, join] : std::exchange(held_, {})) OnJoin(now, id, join);
+  for (const std::string& name : std::exchange(awaited_, {})) {
+    ForgetSwitch(
+        name, fmt::format("it has not registered within {} s of the manager's start", kSettlesIn / kSecond));
+  }
+  for (const auto& [id, join] : held_.Take()) OnJoin(now, id, join);
+}
+
+void ManagerState::ForgetSwitch(const std::string& name, const std::string& why) {
+  switches_kept_.erase(name);
+  switches_changed_.insert(name);
+  Note(fmt::format("switch {}: not awaited when a manager starts, until it registers: {}", name, why));
 }
 
 void ManagerState::OnRejoin(Nanos now, SessionId id, const proto::Rejoin& rejoin) {
-  if (groups_.HasSession(id) || waiting_.contains(id) || held_.contains(id))
+  if (groups_.HasSession(id) || waiting_.contains(id) || held_.Contains(id))
     return Send(id, Failure{ErrorCode::kInvalidArgument, "a session joins one group only", -1, ""});
   groups_.OnRejoin(now, id,
                    {.group = Shortened(rejoin.group()),
@@ -171,7 +183,9 @@ Batch ManagerState::TakeUnkept(const Moment& at, const std::set<RowKey>& changin
   }
   for (const std::string& name : groups_.TakeBegun(kMostBegun, later))
     batch.push_back(TruthOf({RowKind::kLives, name}));
-  for (const std::string& name : std::exchange(switches_unkept_, {})) batch.push_back(RowOfSwitch(name));
+  for (const std::string& name : std::exchange(switches_changed_, {}))
+    batch.push_back(switches_kept_.contains(name) ? RowOfSwitch(name)
+                                                  : RowChange{{RowKind::kSwitch, name}, {}});
   size_t old = 0;
   for (; old < ends_kept_.size() && at.now - ends_kept_[old].first > kEndsKeptFor; ++old) {
     const GroupEnd* const end = groups_.EndOf(ends_kept_[old].second);
@@ -191,9 +205,22 @@ void ManagerState::OnStoreHealth(Nanos now, const Status& health) {
   if (trouble == store_trouble_) return;
   now_ = now;
   store_trouble_ = trouble;
+  store_hangs_ = health.code() == StatusCode::kDeadlineExceeded;
   if (trouble.empty()) return Note("manager: its store can be written again");
+  if (store_hangs_) {
+    return Warn(fmt::format(
+        "manager: its store hangs, so that what is new is refused, and what happens to groups is told "
+        "when it goes on: {}",
+        trouble));
+  }
   Warn(fmt::format("manager: its store cannot be written, so that nothing new is promised; groups run on: {}",
                    trouble));
+}
+
+void ManagerState::OnRowLost(Nanos now, const std::string& row) {
+  now_ = now;
+  Warn(fmt::format("manager: its store does not take a row, so that this does not outlive it: {}",
+                   Shortened(row)));
 }
 
 proto::EventsReply ManagerState::Events(Nanos now, const proto::EventsRequest& request) const {

@@ -69,7 +69,7 @@ void ManagerState::Tick(Nanos now) {
   groups_.Tick(now);
   LookForHosts(now);
   FollowGraph(now);
-  if (!held_.empty() && !IsSettling(now)) Settle(now);
+  if (!IsSettling(now)) Settle(now);
 }
 
 void ManagerState::Judge(Nanos now) {
@@ -100,7 +100,7 @@ void ManagerState::Probe(const HealthWatch::Ask& ask) {
   if (ask.witness.is_rank) {
     proto::ServerMessage message;
     message.mutable_probe()->set_ip(Raw(about.address));
-    return Tell(ask.witness.id, message, false);
+    return TellAtOnce(ask.witness.id, message, false);
   }
   const auto witness = static_cast<NodeId>(ask.witness.id);
   // Of parallel links one that has a carrier.
@@ -215,17 +215,17 @@ void ManagerState::OnMessage(Nanos now, SessionId id, const proto::ClientMessage
   if (HoldsBack(id, message)) return;
   switch (message.kind_case()) {
     case proto::ClientMessage::kJoin:
-      if (groups_.HasSession(id) || waiting_.contains(id) || held_.contains(id)) {
+      if (groups_.HasSession(id) || waiting_.contains(id) || held_.Contains(id)) {
         return Send(id, Failure{ErrorCode::kInvalidArgument, "a session joins one group only", -1, ""});
       }
       return OnJoin(now, id, FromProto(message.join()));
     case proto::ClientMessage::kRejoin:
       return OnRejoin(now, id, message.rejoin());
     case proto::ClientMessage::kLeave:
-      if (waiting_.erase(id) + held_.erase(id) != 0) return Send(id, LeftNote{});
+      if (waiting_.erase(id) != 0 || held_.Remove(id)) return Send(id, LeftNote{});
       return groups_.OnLeave(now, id, RefusedOf(message.leave()));
     case proto::ClientMessage::kAbort: {
-      if (waiting_.erase(id) + held_.erase(id) != 0) return;
+      if (waiting_.erase(id) != 0 || held_.Remove(id)) return;
       const std::string reason = Printable(message.abort().reason(), kMaxReasonBytes);
       if (message.abort().mismatch()) return groups_.OnMismatch(now, id, reason);
       return message.abort().not_finite() ? groups_.OnNotFinite(now, id, reason)
@@ -342,7 +342,9 @@ proto::ListSwitchesReply ManagerState::ListSwitches(Nanos now) const {
     state.set_last_heartbeat_ms_ago(seen ? (now - entry.last_heard) / kMillisecond : -1);
     if (seen) *state.mutable_engine() = engines_[node];
   }
-  if (!store_trouble_.empty()) reply.add_warnings("the manager's store cannot be written: " + store_trouble_);
+  const char* const how = store_hangs_ ? "hangs" : "cannot be written";
+  if (!store_trouble_.empty())
+    reply.add_warnings(fmt::format("the manager's store {}: {}", how, store_trouble_));
   for (const std::string& complaint : graph_.complaints()) reply.add_warnings(complaint);
   return reply;
 }

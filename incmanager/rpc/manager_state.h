@@ -19,6 +19,7 @@
 #include "incmanager/groups/switch_table.h"
 #include "incmanager/hosts/host_doubts.h"
 #include "incmanager/hosts/host_table.h"
+#include "incmanager/rpc/held_joins.h"
 #include "incmanager/rpc/kept.h"
 #include "incmanager/rpc/refusal_rate.h"
 #include "incmanager/rpc/refusals.h"
@@ -36,6 +37,12 @@ class ManagerWorld {
   virtual void Send(SessionId session, const proto::ServerMessage& message, bool last) = 0;
   // To a host's daemon, and its end with an error.
   virtual void SendToHost(HostId host, const proto::ToHost& message) = 0;
+  // The same of what promises nothing: it waits for nothing that is to be kept before, and may overtake the
+  // others.
+  virtual void SendAtOnce(SessionId session, const proto::ServerMessage& message, bool last) {
+    Send(session, message, last);
+  }
+  virtual void SendToHostAtOnce(HostId host, const proto::ToHost& message) { SendToHost(host, message); }
   virtual void EndHost(HostId host, const Status& status) = 0;
   // Where the switch's agent serves from now on.
   virtual void SetAgent(NodeId node, const std::string& address) = 0;
@@ -89,8 +96,10 @@ class ManagerState : private GroupWorld {
   // What must be on the disk before what has been asked of ManagerWorld since the last call is carried out: which groups
   // run, and how others have ended. Nothing mostly.
   Batch TakeBefore(const Moment& at);
-  // How it stands with the store.
+  // How it stands with the store: the error of what it was asked last; DEADLINE_EXCEEDED: it hangs.
   void OnStoreHealth(Nanos now, const Status& health);
+  // It will never have this row (Committer::TakeLost).
+  void OnRowLost(Nanos now, const std::string& row);
 
   // Of agents. Errors: NOT_FOUND, INVALID_ARGUMENT, ALREADY_EXISTS (another agent of the switch is heard),
   // RESOURCE_EXHAUSTED, FAILED_PRECONDITION (the switch is another manager's). peer: who calls, by its
@@ -170,7 +179,12 @@ class ManagerState : private GroupWorld {
   Failure RefusalOf(NodeId node, const RefusedReport& refused, const EndpointPlan& endpoint,
                     const Group& group) const;
   void OnJoin(Nanos now, SessionId id, const JoinRequest& join);
+  // manager_bounds.cc.
   Failure RefusesToLook(const JoinRequest& join) const;
+  Failure RefusesToHold(const JoinRequest& join) const;
+  Failure RefusesNew(const JoinRequest& join) const;
+  // Nothing was promised to it.
+  void RefuseJoin(SessionId id, const JoinRequest& join, const Failure& failure);
   void OnRejoin(Nanos now, SessionId id, const proto::Rejoin& rejoin);
   // Groups of a former manager, as far as they can go on.
   void ResumeGroups(Nanos now, const Kept& kept);
@@ -179,6 +193,8 @@ class ManagerState : private GroupWorld {
   void ResumeFound(Nanos now);
   // Of a rank that comes back to such a group: it is heard when that is known again.
   bool HoldsBack(SessionId id, const proto::ClientMessage& message);
+  Failure RefusesToReturn(const proto::Rejoin& rejoin) const;
+  void ForgetReturning(SessionId id);
   // A switch has registered, with these contexts.
   void OnSettled(Nanos now, NodeId node, const proto::EngineInfo& engine);
   // Joins wait: not all switches that a former manager knew have registered yet.
@@ -186,6 +202,8 @@ class ManagerState : private GroupWorld {
     return (!awaited_.empty() || !unfound_.empty()) && now < settled_at_;
   }
   void Settle(Nanos now);
+  // No start awaits it any more.
+  void ForgetSwitch(const std::string& name, const std::string& why);
   bool IsReached(Ipv4 address) const;
   bool WaitsNoLonger(Nanos now, Ipv4 address) const;
   void LookForHosts(Nanos now);
@@ -206,6 +224,8 @@ class ManagerState : private GroupWorld {
   void AskHosts(Nanos now);
   // To a rank, by its own stream or its host's.
   void Tell(SessionId session, const proto::ServerMessage& message, bool last);
+  // What promises nothing (ManagerWorld::SendAtOnce).
+  void TellAtOnce(SessionId session, const proto::ServerMessage& message, bool last);
   // "host h0", or the address of a rank with a stream of its own.
   std::string PeerOf(SessionId session) const;
   std::string WhoMisses(Nanos now, NodeId node) const;
@@ -258,13 +278,20 @@ class ManagerState : private GroupWorld {
   Refusals refusals_;                         // of agents and hosts' daemons
   std::set<std::string> awaited_;             // switches that a former manager knew and that have not registered
   Nanos settled_at_ = 0;                      // at the latest
-  std::map<SessionId, JoinRequest> held_;     // joins until then
+  HeldJoins held_;                            // until then
   std::vector<proto::StoredGroup> unfound_;   // of a former manager: what they name is not all found yet
   std::map<NodeId, std::set<uint64_t>> had_;  // contexts of switches that have registered until then
-  std::map<SessionId, std::vector<proto::ClientMessage>> returning_;  // what HoldsBack has heard
-  std::set<std::string> switches_kept_, switches_unkept_;  // that have registered
+  struct Returning {
+    std::vector<proto::ClientMessage> said;  // Rejoin first
+    size_t bytes = 0;
+  };
+  std::map<SessionId, Returning> returning_;                         // what HoldsBack has heard
+  std::map<std::pair<uint64_t, uint32_t>, SessionId> returning_as_;  // by group and rank: whose it is
+  std::set<std::string> switches_kept_;                              // that have registered
+  std::set<std::string> switches_changed_;                  // whose rows are to be written or dropped
   std::vector<std::pair<Nanos, std::string>> ends_kept_;    // when each ended; the store forgets it ten minutes later
   std::string store_trouble_;                 // why it cannot be written; empty if it can
+  bool store_hangs_ = false;                  // and nobody knows whether it can
   RefusalRate refusal_rate_;                  // of joins
   std::map<SessionId, std::string> peers_;    // of ranks with streams of their own
   Nanos ticked_at_ = 0;

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -202,23 +203,24 @@ Status OfListen(const Status& status) {
 
 struct ManagerServer::Impl {
   Impl(const Topology& topology, const GroupOptions& options, const LinkDefaults& defaults,
-       std::unique_ptr<Store> kept_in, const Kept& kept)
-      : store(std::move(kept_in)), core(topology, options, defaults, store.get(), kept), service(&core) {}
+       std::unique_ptr<Store> kept_in, const Kept& kept, const CommitTimes& times)
+      : store(std::move(kept_in)),
+        core(topology, options, defaults, store.get(), kept, times),
+        service(&core) {}
   const std::unique_ptr<Store> store;
   ManagerCore core;
   Service service;
   std::unique_ptr<Acceptor> acceptor;
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<SelfCheck> check;
+  std::optional<bool> ended;  // what End has given
 };
 
 ManagerServer::ManagerServer() = default;
 
-StatusOr<std::unique_ptr<ManagerServer>> ManagerServer::Start(const Topology& topology,
-                                                              const GroupOptions& options,
-                                                              const std::string& listen,
-                                                              const LinkDefaults& defaults,
-                                                              std::unique_ptr<Store> store, OnDeaf deaf) {
+StatusOr<std::unique_ptr<ManagerServer>> ManagerServer::Start(
+    const Topology& topology, const GroupOptions& options, const std::string& listen,
+    const LinkDefaults& defaults, std::unique_ptr<Store> store, OnDeaf deaf, const CommitTimes& times) {
   const StatusOr<Address> address = ListenAddress(listen);
   if (!address.ok()) return OfListen(address.status());
   StatusOr<Listener> listener = Listener::At(*address);
@@ -230,7 +232,7 @@ StatusOr<std::unique_ptr<ManagerServer>> ManagerServer::Start(const Topology& to
     kept = *std::move(found);
   }
   std::unique_ptr<ManagerServer> result(new ManagerServer());
-  result->impl_ = std::make_unique<Impl>(topology, options, defaults, std::move(store), kept);
+  result->impl_ = std::make_unique<Impl>(topology, options, defaults, std::move(store), kept, times);
   result->port_ = listener->bound().port;
   Acceptor& acceptor = *(result->impl_->acceptor = std::make_unique<Acceptor>(
                              *std::move(listener),
@@ -253,13 +255,16 @@ StatusOr<std::unique_ptr<ManagerServer>> ManagerServer::Start(const Topology& to
   return result;
 }
 
-ManagerServer::~ManagerServer() {
-  if (impl_->server == nullptr) return;
+bool ManagerServer::End() {
+  if (impl_->server == nullptr || impl_->ended) return impl_->ended.value_or(true);
   impl_->check.reset();
   impl_->acceptor->Stop();
   impl_->core.Stop();
   impl_->server->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
   impl_->server->Wait();
+  return *(impl_->ended = impl_->core.End());
 }
+
+ManagerServer::~ManagerServer() { static_cast<void>(End()); }
 
 }  // namespace epic::manager

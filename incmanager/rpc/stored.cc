@@ -93,14 +93,13 @@ class Names {
   }
   LinkEnd Link(const proto::StoredLink& link) {
     const NodeId node = Node(link.node());
+    if (!status_.ok()) return {};  // where nothing is found yet there is no node at all
     const std::vector<Hop>& hops = topology_.nodes[node].hops;
     const auto hop = std::ranges::find(hops, link.port(), &Hop::port);
     if (hop != hops.end()) return {node, static_cast<uint32_t>(hop - hops.begin())};
-    if (status_.ok()) {
-      status_ = MakeStatus(StatusCode::kNotFound, fmt::format("the topology has no link at {}:{} any more",
-                                                              link.node(), link.port()));
-    }
-    return {node, 0};
+    status_ = MakeStatus(StatusCode::kNotFound,
+                         fmt::format("the topology has no link at {}:{} any more", link.node(), link.port()));
+    return {};
   }
   std::vector<Way> Ways(const google::protobuf::RepeatedPtrField<proto::StoredWay>& stored) {
     std::vector<Way> ways;

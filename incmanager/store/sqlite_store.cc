@@ -14,6 +14,7 @@
 #include <string_view>
 #include <utility>
 
+#include "incmanager/store/sqlite_database.h"
 #include "incmanager/store/store_folder.h"
 
 namespace epic::manager {
@@ -37,108 +38,6 @@ int64_t DigestOf(const RowKey& row, std::string_view value) {
   for (const char c : value) add(static_cast<uint8_t>(c));
   return static_cast<int64_t>(digest);
 }
-
-StatusCode CodeOf(int result) {
-  switch (result & 0xff) {
-    case SQLITE_FULL:
-      return StatusCode::kResourceExhausted;
-    case SQLITE_CORRUPT:
-    case SQLITE_NOTADB:
-      return StatusCode::kDataLoss;
-    case SQLITE_PERM:
-    case SQLITE_READONLY:
-      return StatusCode::kPermissionDenied;
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-      return StatusCode::kFailedPrecondition;
-    default:
-      return StatusCode::kInternal;
-  }
-}
-
-// A statement, until it goes.
-class Statement {
- public:
-  Statement(sqlite3* database, const char* text) {
-    result_ = sqlite3_prepare_v2(database, text, -1, &statement_, nullptr);
-  }
-  ~Statement() { sqlite3_finalize(statement_); }
-  Statement(const Statement&) = delete;
-  Statement& operator=(const Statement&) = delete;
-
-  // True if there is a row; ended() says whether it went well where there is none.
-  bool Step() {
-    if (statement_ != nullptr) result_ = sqlite3_step(statement_);
-    return result_ == SQLITE_ROW;
-  }
-  bool ended() const { return result_ == SQLITE_DONE; }
-  int result() const { return result_; }
-  void Reset() {
-    sqlite3_reset(statement_);
-    sqlite3_clear_bindings(statement_);
-  }
-  // What is bound is there until the next Reset.
-  void Bind(int at, int64_t number) { sqlite3_bind_int64(statement_, at, number); }
-  void Bind(int at, const std::string& bytes) {
-    // Of nothing SQLite would make NULL.
-    sqlite3_bind_blob64(statement_, at, bytes.empty() ? "" : bytes.data(), bytes.size(), SQLITE_STATIC);
-  }
-  int64_t Number(int column) const { return sqlite3_column_int64(statement_, column); }
-  std::string Bytes(int column) const {
-    const auto* const bytes = static_cast<const char*>(sqlite3_column_blob(statement_, column));
-    return bytes == nullptr
-               ? std::string()
-               : std::string(bytes, static_cast<size_t>(sqlite3_column_bytes(statement_, column)));
-  }
-
- private:
-  sqlite3_stmt* statement_ = nullptr;
-  int result_ = SQLITE_OK;
-};
-
-class Database {
- public:
-  explicit Database(std::string file) : file_(std::move(file)) {}
-  ~Database() { sqlite3_close(database_); }
-  Database(const Database&) = delete;
-  Database& operator=(const Database&) = delete;
-
-  Status Open(int flags) {
-    const int result = sqlite3_open_v2(file_.c_str(), &database_, flags | SQLITE_OPEN_FULLMUTEX, nullptr);
-    if (result != SQLITE_OK) return Trouble(result);
-    // It is nobody else's to read; so are its log and its journal, which get what it has.
-    if ((flags & SQLITE_OPEN_CREATE) != 0) static_cast<void>(chmod(file_.c_str(), 0600) == 0);
-    sqlite3_extended_result_codes(database_, 1);
-    return absl::OkStatus();
-  }
-  sqlite3* get() const { return database_; }
-  const std::string& file() const { return file_; }
-
-  Status Do(const char* text) {
-    const int result = sqlite3_exec(database_, text, nullptr, nullptr, nullptr);
-    return result == SQLITE_OK ? absl::OkStatus() : Trouble(result);
-  }
-  StatusOr<int64_t> Ask(const char* text) {
-    Statement statement(database_, text);
-    if (!statement.Step()) return Trouble(statement.result());
-    return statement.Number(0);
-  }
-  // In SQLite's words, and the system's if it has some.
-  Status Trouble(int result) const {
-    const int error = database_ == nullptr ? 0 : sqlite3_system_errno(database_);
-    return MakeStatus(CodeOf(result),
-                      fmt::format("store {}: {}{}", file_,
-                                  database_ == nullptr ? sqlite3_errstr(result) : sqlite3_errmsg(database_),
-                                  error == 0 ? "" : fmt::format(" ({})", std::strerror(error))));
-  }
-  Status Damaged(const std::string& how) const {
-    return MakeStatus(StatusCode::kDataLoss, fmt::format("store {}: damaged: {}", file_, how));
-  }
-
- private:
-  const std::string file_;
-  sqlite3* database_ = nullptr;
-};
 
 // That it is a store, of this format. Changes nothing.
 Status CheckKind(Database* database) {
@@ -266,6 +165,7 @@ class SqliteStore : public Store {
     }
     return ApplyTo(&database_, batch);
   }
+  void Close() override { database_.Close(); }
   std::string Place() const override { return folder_.path(); }
   Database* database() { return &database_; }
 
@@ -313,6 +213,40 @@ Status Rename(const std::string& from, const std::string& to) {
   return MakeStatus(StatusCode::kInternal, fmt::format("{}: {}", to, std::strerror(errno)));
 }
 
+// Of a file that nobody else has.
+StatusOr<Contents> ReadWhole(Database* database) {
+  if (Status status = CheckKind(database); !status.ok()) return status;
+  if (Status status = CheckPages(database); !status.ok()) return status;
+  return ReadRows(database);
+}
+
+// A store's file, its log and its journal.
+constexpr const char* kParts[] = {"", "-wal", "-journal"};
+
+// What is in the folder's store, by a copy: SQLite writes to a file with a log when it reads it.
+StatusOr<Contents> ReadReplaced(const StoreFolder& folder) {
+  if (!std::filesystem::exists(folder.File()))
+    return MakeStatus(StatusCode::kNotFound, fmt::format("store {}: there is none", folder.path()));
+  const std::string copy = folder.File() + ".read";
+  std::error_code error;
+  for (const char* const part : kParts) {
+    std::filesystem::remove(copy + part, error);
+    if (std::filesystem::exists(folder.File() + part))
+      std::filesystem::copy_file(folder.File() + part, copy + part, error);
+    if (error) return MakeStatus(StatusCode::kInternal, fmt::format("{}: {}", copy, error.message()));
+  }
+  StatusOr<Contents> rows;
+  {
+    Database database(copy);
+    Status status = database.Open(SQLITE_OPEN_READWRITE);
+    // Alone; nothing of it is shared memory then.
+    if (status.ok()) status = database.Do("PRAGMA locking_mode=EXCLUSIVE");
+    rows = status.ok() ? ReadWhole(&database) : StatusOr<Contents>(status);
+  }
+  for (const char* const part : kParts) std::filesystem::remove(copy + part, error);
+  return rows;
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<Store>> OpenStore(const std::string& folder, bool makes) {
@@ -336,15 +270,15 @@ StatusOr<Contents> ReadBackup(const std::string& file) {
     return MakeStatus(StatusCode::kNotFound, fmt::format("{}: there is no such file", file));
   Database database(file);
   if (Status status = database.Open(SQLITE_OPEN_READONLY); !status.ok()) return status;
-  if (Status status = CheckKind(&database); !status.ok()) return status;
-  if (Status status = CheckPages(&database); !status.ok()) return status;
-  return ReadRows(&database);
+  return ReadWhole(&database);
 }
 
-Status PutStore(const std::string& path, const Contents& contents, std::string* before) {
+Status PutStore(const std::string& path, const Replacing& rows, std::string* before) {
   before->clear();
   const StatusOr<StoreFolder> folder = StoreFolder::Hold(path);
   if (!folder.ok()) return folder.status();
+  const StatusOr<Contents> contents = rows(ReadReplaced(*folder));
+  if (!contents.ok()) return contents.status();
   const std::string made = folder->File() + ".new";
   std::remove(made.c_str());
   {
@@ -354,11 +288,11 @@ Status PutStore(const std::string& path, const Contents& contents, std::string* 
     if (Status status = database.Do("PRAGMA synchronous=FULL"); !status.ok()) return status;
     if (Status status = Make(&database); !status.ok()) return status;
     Batch batch;
-    for (const auto& [row, value] : contents) batch.push_back({row, value});
+    for (const auto& [row, value] : *contents) batch.push_back({row, value});
     if (Status status = ApplyTo(&database, batch); !status.ok()) return status;
   }
   // Its log belongs to it, and to no other file. First the file: whoever starts in between says that it is gone.
-  for (const char* const part : {"", "-wal", "-journal"}) {
+  for (const char* const part : kParts) {
     if (!std::filesystem::exists(folder->File() + part)) continue;
     for (int number = 1; before->empty() || std::filesystem::exists(*before + part); ++number)
       *before = fmt::format("{}.before-{}", folder->File(), number);

@@ -2,6 +2,7 @@
 // one process holds.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -22,8 +23,12 @@ Status BackUpStore(const std::string& folder, const std::string& file);
 // The contents of a backup. Errors as OpenStore; NOT_FOUND if there is no such file.
 StatusOr<Contents> ReadBackup(const std::string& file);
 
-// Makes a store with these rows the folder's. What was there stays beside it, under the name that *before
-// gets (empty: there was none), damaged or not. Errors: those of StoreFolder, and of Store::Apply.
-Status PutStore(const std::string& folder, const Contents& contents, std::string* before);
+// Gives the rows of a store that is to be put in place of one of which this is known: its rows, NOT_FOUND if
+// there is none, or why it cannot be read.
+using Replacing = std::function<StatusOr<Contents>(const StatusOr<Contents>& replaced)>;
+// Makes a store with these rows the folder's. What was there stays beside it, unchanged, under the name that
+// *before gets (empty: there was none), damaged or not. Nobody else has the folder meanwhile. Errors: those
+// of StoreFolder, of `rows`, and of Store::Apply; then what was there is there still, or beside it.
+Status PutStore(const std::string& folder, const Replacing& rows, std::string* before);
 
 }  // namespace epic::manager

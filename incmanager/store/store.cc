@@ -31,10 +31,13 @@ std::optional<RowKind> RowKindOf(int64_t number) {
   return std::nullopt;
 }
 
+size_t SizeOf(const RowChange& change) {
+  return change.row.key.size() + (change.value ? change.value->size() : 0);
+}
+
 size_t SizeOf(const Batch& batch) {
   size_t bytes = 0;
-  for (const RowChange& change : batch)
-    bytes += change.row.key.size() + (change.value ? change.value->size() : 0);
+  for (const RowChange& change : batch) bytes += SizeOf(change);
   return bytes;
 }
 

@@ -49,7 +49,8 @@ struct RowChange {
 
 // In this order: the last one of a row counts.
 using Batch = std::vector<RowChange>;
-// Bytes of its keys and values together.
+// Bytes of its key and value, or of its keys and values, together.
+size_t SizeOf(const RowChange& change);
 size_t SizeOf(const Batch& batch);
 
 using Contents = std::map<RowKey, std::string>;
@@ -66,6 +67,8 @@ class Store {
   // When it returns all of the batch is kept, also when power goes, or nothing of it (an error, with the
   // system's words). INVALID_ARGUMENT above kMostBytes; RESOURCE_EXHAUSTED when there is no room.
   virtual Status Apply(const Batch& batch) = 0;
+  // Nothing more is asked of it. May write, and wait for its disk.
+  virtual void Close() {}
   // Where it is, for people: "/var/lib/epic".
   virtual std::string Place() const = 0;
 };

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <memory>
 #include <random>
+#include <vector>
 
 #include "base/seeds_testing.h"
 #include "incmanager/store/memory_store.h"
@@ -22,8 +23,14 @@ namespace epic::manager {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::RandomBatch;
 using testing::TemporaryFolder;
+
+// Whatever they replace.
+Replacing These(const Contents& rows) {
+  return [rows](const StatusOr<Contents>&) { return rows; };
+}
 
 // What a store is, whichever it is. Reopen: as a manager that comes back.
 class MemoryKind {
@@ -147,7 +154,7 @@ TEST_F(SqliteStoreTest, OneProcessAtATimeHoldsIt) {
               HasSubstr(fmt::format("{}: it is held by process {} on ", path(), getpid())));
   EXPECT_THAT(std::string(BackUpStore(path(), folder_.Of("copy")).message()), HasSubstr("held by process"));
   std::string before;
-  EXPECT_THAT(std::string(PutStore(path(), {}, &before).message()), HasSubstr("held by process"));
+  EXPECT_THAT(std::string(PutStore(path(), These({}), &before).message()), HasSubstr("held by process"));
   first.reset();
   EXPECT_NE(Open(), nullptr);
 }
@@ -292,17 +299,60 @@ TEST_F(SqliteStoreTest, ABackupIsTheWholeInOneFile) {
   EXPECT_EQ(ReadBackup(folder_.Of("text")).status().code(), StatusCode::kDataLoss);
 }
 
+// What is replaced is read with its log, and left as it is.
+TEST_F(SqliteStoreTest, WhoReplacesAStoreIsToldWhatIsInIt) {
+  const Contents rows{{{RowKind::kTenant, "a"}, "1"}};
+  std::string before;
+  std::vector<StatusOr<Contents>> told;
+  const auto put = [&] {
+    return PutStore(
+        path(), [&](const StatusOr<Contents>& replaced) { return told.push_back(replaced), rows; }, &before);
+  };
+  ASSERT_TRUE(put().ok());
+  EXPECT_EQ(told.back().status().code(), StatusCode::kNotFound);
+  // As a manager that is killed leaves it: its last rows are in its log alone.
+  {
+    const auto store = Open();
+    ASSERT_TRUE(store->Apply({{{RowKind::kTenant, "b"}, "2"}}).ok());
+    for (const char* const part : {"", "-wal"}) {
+      ASSERT_TRUE(std::filesystem::exists(file() + part));
+      std::filesystem::copy_file(file() + part, folder_.Of("left") + part);
+    }
+  }
+  for (const char* const part : {"", "-wal"})
+    std::filesystem::copy_file(folder_.Of("left") + part, file() + part,
+                               std::filesystem::copy_options::overwrite_existing);
+  ASSERT_TRUE(put().ok());
+  ASSERT_TRUE(told.back().ok()) << told.back().status();
+  EXPECT_EQ(told.back()->size(), 2u);
+  for (const char* const part : {"", "-wal"})
+    EXPECT_EQ(BytesOf(before + part), BytesOf(folder_.Of("left") + part));
+  Write(file(), "damaged");
+  ASSERT_TRUE(put().ok());
+  EXPECT_EQ(told.back().status().code(), StatusCode::kDataLoss);
+  EXPECT_EQ(BytesOf(before), "damaged");
+  EXPECT_EQ(*Open()->Load(), rows);
+  // Who does not want to replace it leaves all as it was.
+  const auto refuse = [](const StatusOr<Contents>&) -> StatusOr<Contents> {
+    return MakeStatus(StatusCode::kFailedPrecondition, "no");
+  };
+  EXPECT_EQ(PutStore(path(), refuse, &before).message(), "no");
+  EXPECT_EQ(*Open()->Load(), rows);
+  for (const auto& entry : std::filesystem::directory_iterator(path()))
+    EXPECT_THAT(entry.path().string(), Not(HasSubstr(".read"))) << "a copy";
+}
+
 TEST_F(SqliteStoreTest, APutStoreLeavesWhatWasThereBesideIt) {
   const Contents rows{{{RowKind::kTenant, "a"}, "1"}};
   std::string before;
-  ASSERT_TRUE(PutStore(path(), rows, &before).ok());
+  ASSERT_TRUE(PutStore(path(), These(rows), &before).ok());
   EXPECT_EQ(before, "");
   EXPECT_EQ(*Open()->Load(), rows);
   Write(file(), "damaged");
-  ASSERT_TRUE(PutStore(path(), rows, &before).ok());
+  ASSERT_TRUE(PutStore(path(), These(rows), &before).ok());
   EXPECT_EQ(BytesOf(before), "damaged");
   EXPECT_EQ(*Open()->Load(), rows);
-  ASSERT_TRUE(PutStore(path(), {}, &before).ok());
+  ASSERT_TRUE(PutStore(path(), These({}), &before).ok());
   EXPECT_THAT(before, HasSubstr("before-2"));
   EXPECT_TRUE(Open()->Load()->empty());
 }
