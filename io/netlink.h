@@ -42,7 +42,7 @@ void ForEachMessage(std::span<const uint8_t> messages, const Handler& handler) {
 class NetlinkQuestion {
  public:
   template <typename Family>
-  NetlinkQuestion(uint16_t type, const Family& family) : message_(mnl_nlmsg_put_header(bytes_.data())) {
+  NetlinkQuestion(uint16_t type, const Family& family) {
     message_->nlmsg_type = type;
     message_->nlmsg_flags = NLM_F_REQUEST;
     std::memcpy(mnl_nlmsg_put_extra_header(message_, sizeof family), &family, sizeof family);
@@ -56,7 +56,7 @@ class NetlinkQuestion {
 
  private:
   alignas(nlmsghdr) std::array<uint8_t, 8192> bytes_{};  // the answer takes the question's place
-  nlmsghdr* message_;
+  nlmsghdr* message_ = mnl_nlmsg_put_header(bytes_.data());
 };
 
 }  // namespace epic::io
