@@ -203,7 +203,8 @@ void Host::Abort(Nanos now) {
 }
 
 void Host::Kill() {
-  life_ = RankLife::kKilled;
+  if (alive() || !all_done()) life_ = RankLife::kKilled;
+  gone_ = true;
   wants_poll_ = false;
   unfinished_ = 0;
 }

@@ -84,7 +84,7 @@ class Host {
   bool went_by_hosts(int call) const { return calls_[static_cast<size_t>(call)].by_hosts; }
   // All calls have ended; and all that was sent to the switch for them has been acknowledged, too.
   bool all_done() const { return unfinished_ == 0; }
-  bool all_closed() const { return all_done() && (life_ == RankLife::kKilled || core_.idle()); }
+  bool all_closed() const { return all_done() && (gone_ || core_.idle()); }
   // Started so far.
   size_t calls() const { return calls_.size(); }
 
@@ -105,7 +105,8 @@ class Host {
   // ends, with kAborted unless its result had arrived whole; at once, or when those to other ranks have given
   // back theirs. Only of a rank that is alive; then nothing but questions may be asked.
   void Abort(Nanos now);
-  // The process and its queue pair vanish: calls that are running never end.
+  // The process and its queue pair vanish: calls that are running never end, and nothing comes back of what
+  // was posted. One that was aborted and whose calls had all ended by then stays aborted.
   void Kill();
   RankLife life() const { return life_; }
   bool alive() const { return life_ == RankLife::kAlive; }
@@ -158,6 +159,7 @@ class Host {
   bool wants_poll_ = false;
   bool stopped_ = false;
   RankLife life_ = RankLife::kAlive;
+  bool gone_ = false;  // killed, alive or aborted
 };
 
 }  // namespace epic::sim

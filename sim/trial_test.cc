@@ -89,6 +89,9 @@ TEST(TrialTest, WhatWasFoundStaysRepaired) {
            "acks=each super-frames=none",
            "seed=96 topology=interleaved mode=2 scenario=corrupt calls=20 inline=0 send-windows=fixed "
            "acks=each super-frames=none",
+           // The simulation waited for what a rank had posted whose group had failed, and then its host.
+           "seed=93988 topology=tree-7-2 mode=2 scenario=killed calls=20 timers=late path=mixed slices=cut "
+           "algorithm=multicast",
        }) {
     SCOPED_TRACE(std::string("replay: epic-sim run --replay '") + line + "'");
     const Outcome outcome = RunTrial(*ParseReplayLine(line));

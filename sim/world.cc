@@ -218,8 +218,7 @@ void World::EndRank(int rank, int group) {
   const auto r = static_cast<size_t>(rank);
   Group& of = Of(group);
   nics_[static_cast<size_t>(HostOf(rank, group))].Forget(*of.turns[r]);
-  // One that was aborted may have calls that wait for what its queue pairs give back.
-  if (of.ranks[r]->alive() || !of.ranks[r]->all_done()) of.ranks[r]->Kill();
+  of.ranks[r]->Kill();
   if (of.peers[r].peers) of.peers[r].peers->Kill();
 }
 
