@@ -1,5 +1,5 @@
 // Hosts whose daemon (inchost) has registered them, and the sessions of their ranks (EPIC paper,
-// section 3.3.1). Sans-IO: what daemons say and time come in. The daemon's stream is its host's lease.
+// section 3.3.1). Sans-IO: what daemons say and time come in. What follows from a daemon's silence is in host_doubts.h.
 #pragma once
 
 #include <array>
