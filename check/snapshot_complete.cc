@@ -51,9 +51,9 @@ void Snapshot::EveryField(const roce::QueuePair& qp) {
 
 void Snapshot::EveryField(const sim::Host& host) {
   // Not saved: rank, ack_delay, wake, group; post_to_peer, of hosts that have connections with others, which
-  // those here have not.
+  // those here have not; gone, as none is killed here.
   [[maybe_unused]] const auto& [rank, ack_delay, wake, qp, group, group_calls, post_to_peer, calls,
-                                unfinished, wants_poll, stopped, life] = host;
+                                unfinished, wants_poll, stopped, life, gone] = host;
   {
     // Not saved: finished_at; by_hosts and blocks, as those here do not end by hosts, nor are in blocks.
     [[maybe_unused]] const auto& [state, outcome, reply, finished_at, by_hosts, blocks] = calls.front();
