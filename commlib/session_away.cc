@@ -5,9 +5,8 @@
 
 namespace epic::internal {
 
-void SessionStream::Finish() {
-  constexpr std::chrono::seconds kFinishTimeout(1);
-  const auto until = Clock::now() + kFinishTimeout;
+void SessionStream::Finish(std::chrono::milliseconds timeout) {
+  const auto until = Clock::now() + timeout;
   std::unique_lock lock(mutex_);
   DropOver();
   finishing_ = true;

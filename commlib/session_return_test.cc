@@ -257,7 +257,7 @@ TEST(SessionReturn, AnAbortThatIsSaidWhileTheManagerIsAwayIsHeardBeforeTheSessio
     goes.set_value();
     while (is_noticed && !session->is_away()) std::this_thread::yield();
     session->Send(AbortOf("no more"));
-    session->Finish();
+    session->Finish(kLongEnough);
     session->Close();
     EXPECT_TRUE(rejoin.has_rejoin()) << is_noticed;
     EXPECT_EQ(abort.abort().reason(), "no more") << is_noticed;

@@ -116,7 +116,7 @@ class SessionStream : private ManagerCall::Owner {
   // Half-closes the stream and waits for the manager to end it: a cancelled stream could lose what was
   // written. If the manager is away and may not have heard this rank's leaving or abort, the rank goes back
   // to it to say so, as far as the time allows.
-  void Finish();
+  void Finish(std::chrono::milliseconds timeout = std::chrono::seconds(1));
 
   bool is_away() {
     const std::lock_guard lock(mutex_);
