@@ -130,6 +130,7 @@ struct Member {
   bool returned = false;      // it has come back once, or is to: it may say again what it has said
   Nanos away_from = 0;
   std::string away_since;     // what then was, for people: "the manager was away"
+  bool away_with_manager = false;  // it was: its time ends with that of those who are back
   Nanos back_by = kNever;     // of one that is away
   std::string secret;         // with which it does; empty: it may not
   bool left = false;

@@ -140,6 +140,8 @@ class GroupLife {
   // at all.
   void OnDaemonBack(Nanos now, const std::set<Ipv4>& host);
   static constexpr Nanos kBackWithDaemon = 5 * kSecond;
+  // It has ended: those that were away already have their time anew. Returns their addresses.
+  std::set<Ipv4> OnDaemonGone(Nanos now, const std::set<Ipv4>& host);
   // Its ranks that are away are lost.
   void OnHostLost(Nanos now, const std::set<Ipv4>& host, const std::string& why);
   // refused: what a switch refused a call of this rank with, if it leaves for that (Leave in

@@ -46,6 +46,7 @@ void GroupLife::ResumeGroup(Nanos now, Group group) {
     member.away = member.returned = true;
     member.away_from = now;
     member.away_since = "the manager was away";
+    member.away_with_manager = true;
     member.back_by = now + kBackWithin;
   }
   if (group.allocation) load_.Apply(*group.allocation);
@@ -124,6 +125,20 @@ void GroupLife::OnDaemonBack(Nanos now, const std::set<Ipv4>& host) {
     }
     SetDue(&group);
   }
+}
+
+std::set<Ipv4> GroupLife::OnDaemonGone(Nanos now, const std::set<Ipv4>& host) {
+  std::set<Ipv4> away;
+  for (auto& [id, group] : groups_) {
+    if (!IsInUse(group.phase)) continue;
+    for (auto& [rank, member] : group.members) {
+      if (!member.away || !host.contains(member.join.ip)) continue;
+      member.back_by = now + kBackWithin;
+      away.insert(member.join.ip);
+    }
+    SetDue(&group);
+  }
+  return away;
 }
 
 void GroupLife::OnHostLost(Nanos now, const std::set<Ipv4>& host, const std::string& why) {
@@ -223,6 +238,7 @@ void GroupLife::TakeBack(Nanos now, Group* group, Member* member, SessionId sess
   member->session = session;
   member->open = member->returned = true;
   const bool was_away = std::exchange(member->away, false);
+  member->away_with_manager = false;
   member->back_by = kNever;
   sessions_[session] = group->id;
   if (!was_away) return;
@@ -230,7 +246,7 @@ void GroupLife::TakeBack(Nanos now, Group* group, Member* member, SessionId sess
   for (auto& [rank, other] : group->members) {
     if (!other.away) continue;
     all = false;
-    other.back_by = std::min(other.back_by, now + kOthersBackWithin);
+    if (other.away_with_manager) other.back_by = std::min(other.back_by, now + kOthersBackWithin);
   }
   SetDue(group);
   if (all) world_->Note(fmt::format("group {}: all its ranks are back", group->spec.name));

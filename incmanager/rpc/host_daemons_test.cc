@@ -174,6 +174,40 @@ TEST(HostDaemons, ARankThatDiedMeanwhileIsLostSoonAfter) {
   EXPECT_THAT(life.FailureOf(own[0]), HasSubstr("has not come back since its host's daemon was gone"));
 }
 
+// As one that ends as soon as it is started.
+TEST(HostDaemons, OneThatEndsAgainBeforeItsRanksAreBackGivesThemTheirTimeAnew) {
+  DaemonLife life;
+  const std::vector<SessionId> own = life.Run(5);
+  const proto::Joined first = life.JoinedOf(5, 0), second = life.JoinedOf(5, 1);
+  life.Do([&] { life.state->OnHostClosed(life.now, 5); });
+  life.PassWith(2, {});
+  life.Connect(6);
+  life.PassWith(1, {6});
+  life.Do([&] { life.state->OnHostClosed(life.now, 6); });
+  life.PassWith(50, {});
+  EXPECT_EQ(life.FailureOf(own[0]), "");
+  EXPECT_EQ(life.state->ListHosts(life.now).hosts_size(), 1) << "whether the host lives is asked for";
+  life.Connect(7);
+  life.Rejoin(7, 17, first, 0);
+  life.Rejoin(7, 18, second, 1);
+  life.PassWith(70, {7});
+  EXPECT_EQ(life.FailureOf(own[0]), "");
+}
+
+// The time of those who were away with the manager ends with that of the others; not that of a host's daemon.
+TEST(HostDaemons, ARankThatIsBackByAnotherWayTakesNoTimeFromTheOthers) {
+  DaemonLife life;
+  const std::vector<SessionId> own = life.Run(5);
+  const proto::Joined first = life.JoinedOf(5, 0);
+  life.Do([&] { life.state->OnHostClosed(life.now, 5); });
+  life.PassWith(4, {});
+  EXPECT_TRUE(life.Return(first, "g", 0).has_rejoined());
+  life.PassWith(50, {});
+  EXPECT_EQ(life.FailureOf(own[0]), "");
+  life.PassWith(7, {});
+  EXPECT_THAT(life.FailureOf(own[0]), HasSubstr("rank 1 on "));
+}
+
 TEST(HostDaemons, OneThatDoesNotComeBackLosesItsRanks) {
   DaemonLife life;
   const std::vector<SessionId> own = life.Run(5);

@@ -101,8 +101,11 @@ void ManagerState::OnHostClosed(Nanos now, HostId host) {
 void ManagerState::RemoveHost(Nanos now, HostId host, const std::string& why) {
   if (!hosts_.IsRegistered(host)) return;
   const std::string name = hosts_.NameOf(host);
+  std::set<Ipv4> ports;
+  for (const HostPort& port : hosts_.hosts().at(host).info.ports) ports.insert(port.ip);
+  // Of a daemon before this one, to which they had not come back yet.
+  std::set<Ipv4> addresses = groups_.OnDaemonGone(now, ports);
   std::vector<SessionId> lost;
-  std::set<Ipv4> addresses;
   size_t away = 0;
   for (const SessionId session : hosts_.Remove(host)) {
     const auto address =
@@ -115,12 +118,13 @@ void ManagerState::RemoveHost(Nanos now, HostId host, const std::string& why) {
     addresses.insert(*address);
     ++away;
   }
-  if (away > 0) {
-    Warn(fmt::format("host {}: {}; {} may come back within {} s", name, why, Counted(away, "rank", "ranks"),
+  if (!addresses.empty()) {
+    const std::string ranks = away == 0 ? "its ranks" : Counted(away, "rank", "ranks");
+    Warn(fmt::format("host {}: {}; {} may come back within {} s", name, why, ranks,
                      GroupLife::kBackWithin / kSecond));
     doubts_.Begin({.host = 0, .name = name, .addresses = addresses, .until = now + GroupLife::kBackWithin});
   }
-  if (away == 0 || !lost.empty()) {
+  if (addresses.empty() || !lost.empty()) {
     const std::string line =
         fmt::format("host {}: lost, with {}: {}", name, Counted(lost.size(), "session", "sessions"), why);
     lost.empty() ? Note(line) : Warn(line);
