@@ -88,14 +88,7 @@ class DaemonLife : public testing::Life {
     return {};
   }
   void Rejoin(HostId host, uint64_t number, const proto::Joined& joined, uint32_t rank) {
-    proto::ClientMessage message;
-    proto::Rejoin& rejoin = *message.mutable_rejoin();
-    rejoin.set_group("g");
-    rejoin.set_group_id(joined.group_id());
-    rejoin.set_generation(joined.generation());
-    rejoin.set_rank(rank);
-    rejoin.set_secret(joined.secret());
-    SayBehind(host, number, message);
+    SayBehind(host, number, testing::RejoinOf("g", rank, joined));
   }
   // So many seconds, in which these daemons speak, and hosts answer or do not.
   void PassWith(int seconds, const std::vector<HostId>& speak) {

@@ -158,14 +158,7 @@ class NextManager : public testing::IdleWorld {
     state->Resume({}, *began, "memory");
   }
   proto::ServerMessage Returns(const proto::Joined& joined, uint32_t rank) {
-    proto::ClientMessage message;
-    proto::Rejoin& rejoin = *message.mutable_rejoin();
-    rejoin.set_group("g");
-    rejoin.set_group_id(joined.group_id());
-    rejoin.set_generation(joined.generation());
-    rejoin.set_rank(rank);
-    rejoin.set_secret(joined.secret());
-    state->OnMessage(0, state->NewSession(), message);
+    state->OnMessage(0, state->NewSession(), testing::RejoinOf("g", rank, joined));
     return std::exchange(told_, {});
   }
   std::optional<ManagerState> state;

@@ -123,16 +123,9 @@ class Life : public IdleWorld {
   // A rank that was told this comes back; what it is told: how its group has ended, if it has.
   proto::ServerMessage Return(const proto::Joined& joined, const std::string& group, uint32_t rank,
                               SessionId* session = nullptr) {
-    proto::ClientMessage message;
-    proto::Rejoin& rejoin = *message.mutable_rejoin();
-    rejoin.set_group(group);
-    rejoin.set_group_id(joined.group_id());
-    rejoin.set_generation(joined.generation());
-    rejoin.set_rank(rank);
-    rejoin.set_secret(joined.secret());
     const SessionId id = state->NewSession();
     told[id].clear();
-    Say(id, message);
+    Say(id, RejoinOf(group, rank, joined));
     if (session != nullptr) *session = id;
     for (const proto::ServerMessage& said : told[id]) {
       if (said.has_failure()) return said;

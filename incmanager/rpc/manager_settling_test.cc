@@ -154,15 +154,10 @@ class ManagerFinding : public ManagerSettling {
     state_.Resume({.now = kSecond}, *kept, "memory");
   }
   SessionId Return(uint32_t rank, const std::string& secret) {
-    proto::ClientMessage message;
-    proto::Rejoin& rejoin = *message.mutable_rejoin();
-    rejoin.set_group("g");
-    rejoin.set_group_id(joined_[0].group_id());
-    rejoin.set_generation(joined_[0].generation());
-    rejoin.set_rank(rank);
-    rejoin.set_secret(secret);
+    proto::Joined joined = joined_[0];
+    joined.set_secret(secret);
     const SessionId session = state_.NewSession("10.9.9.9");
-    state_.OnMessage(kSecond, session, message);
+    state_.OnMessage(kSecond, session, testing::RejoinOf("g", rank, joined));
     return session;
   }
   // What a session was told last; nothing if it waits.

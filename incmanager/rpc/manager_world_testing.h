@@ -7,6 +7,18 @@
 
 namespace epic::manager::testing {
 
+// What a rank says first that was told this and comes back.
+inline proto::ClientMessage RejoinOf(const std::string& group, uint32_t rank, const proto::Joined& joined) {
+  proto::ClientMessage message;
+  proto::Rejoin& rejoin = *message.mutable_rejoin();
+  rejoin.set_group(group);
+  rejoin.set_group_id(joined.group_id());
+  rejoin.set_generation(joined.generation());
+  rejoin.set_rank(rank);
+  rejoin.set_secret(joined.secret());
+  return message;
+}
+
 class IdleWorld : public ManagerWorld {
  public:
   void Send(SessionId, const proto::ServerMessage&, bool) override {}
