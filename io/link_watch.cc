@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "io/netlink.h"
+#include "roce/wire.h"
 
 namespace epic::io {
 namespace {
@@ -23,6 +24,15 @@ std::string_view NameIn(const nlmsghdr& message) {
   return {reinterpret_cast<const char*>(name.data()), static_cast<size_t>(end - name.begin())};
 }
 
+// An interface's own address: that of a peer, where IFA_ADDRESS is one, is not (rtnetlink(7)).
+std::optional<Ip> AddressIn(const nlmsghdr& message) {
+  auto bytes = AttributeOf(message, sizeof(ifaddrmsg), IFA_LOCAL);
+  if (bytes.empty()) bytes = AttributeOf(message, sizeof(ifaddrmsg), IFA_ADDRESS);
+  if (bytes.size() == Ip::kBytes) return Ip::Of(bytes.data());
+  if (bytes.size() != sizeof(Ipv4)) return std::nullopt;
+  return Ip(Ipv4{roce::LoadBe32(bytes.data())});
+}
+
 }  // namespace
 
 void ForEachChange(std::span<const uint8_t> messages, LinkWatch::ChangeHandler handler, void* user) {
@@ -31,7 +41,9 @@ void ForEachChange(std::span<const uint8_t> messages, LinkWatch::ChangeHandler h
     const uint16_t type = message.nlmsg_type;
     if (type == RTM_NEWADDR || type == RTM_DELADDR) {
       if (const auto address = FamilyOf<ifaddrmsg>(message))
-        handler(user, {.kind = Kind::kAddresses, .index = address->ifa_index});
+        handler(user, {.kind = Kind::kAddresses,
+                       .index = address->ifa_index,
+                       .gone_address = type == RTM_DELADDR ? AddressIn(message) : std::nullopt});
       return;
     }
     if (type != RTM_NEWLINK && type != RTM_DELLINK) return;

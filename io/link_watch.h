@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/ip.h"
 #include "base/status.h"
 #include "io/descriptor.h"
 
@@ -23,6 +24,8 @@ struct InterfaceChange {
   } kind;
   uint32_t index = 0;
   bool up = false;  // of kState, as InterfaceState
+  // Of kAddresses: the one that has gone. It may be there again by the time this is heard.
+  std::optional<Ip> gone_address = {};
   // Of kState and kGone: its name, while the change is handed over.
   std::string_view name = {};
   // Of kState: how often it has lost its carrier, if the kernel says so. A cable that was pulled and put in

@@ -122,6 +122,29 @@ TEST(LinkWatch, SaysWhatMessagesChange) {
   }
 }
 
+// The address of a message of this type whose attributes are these.
+std::optional<Ip> GoneIn(uint16_t type, const std::vector<std::pair<uint16_t, std::string>>& attributes) {
+  Bytes body, message;
+  Append(ifaddrmsg{.ifa_family = AF_INET, .ifa_index = 9}, &body);
+  for (const auto& [kind, value] : attributes) AppendAttribute(kind, value, &body);
+  Append(nlmsghdr{.nlmsg_len = static_cast<uint32_t>(sizeof(nlmsghdr) + body.size()), .nlmsg_type = type},
+         &message);
+  message.insert(message.end(), body.begin(), body.end());
+  Heard heard;
+  ForEachChange(message, Heard::Add, &heard);
+  return heard.changes.size() == 1 ? heard.changes[0].gone_address : std::nullopt;
+}
+
+TEST(LinkWatch, SaysWhichAddressHasGone) {
+  const std::string own{10, 8, 0, 1}, peer{10, 8, 0, 2}, wide(16, 0x20);
+  EXPECT_THAT(GoneIn(RTM_DELADDR, {{IFA_ADDRESS, peer}, {IFA_LOCAL, own}}), Optional(Ip(Ipv4{0x0a080001})));
+  EXPECT_THAT(GoneIn(RTM_DELADDR, {{IFA_ADDRESS, wide}}),
+              Optional(Ip::Of(reinterpret_cast<const uint8_t*>(wide.data()))));
+  EXPECT_EQ(GoneIn(RTM_NEWADDR, {{IFA_LOCAL, own}}), std::nullopt);
+  EXPECT_EQ(GoneIn(RTM_DELADDR, {}), std::nullopt);
+  EXPECT_EQ(GoneIn(RTM_DELADDR, {{IFA_LOCAL, std::string(5, 1)}}), std::nullopt);
+}
+
 TEST(LinkWatch, NothingToReadIsNoChange) {
   auto watch = LinkWatch::Open();
   ASSERT_TRUE(watch.ok()) << watch.status();

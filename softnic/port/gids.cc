@@ -29,4 +29,16 @@ std::vector<Ip> GidsOf(const io::AddressedInterface& interface) {
   return gids;
 }
 
+bool RemoveGid(Ip gone, std::vector<Ip>* gids) {
+  const auto at = std::ranges::find(*gids, gone);
+  const auto place = at - gids->begin();
+  if (at == gids->end() || place == 0 || gone == kNoGid) return false;
+  if (place == 1) {
+    *at = kNoGid;
+  } else {
+    gids->erase(at);
+  }
+  return true;
+}
+
 }  // namespace epic::softnic

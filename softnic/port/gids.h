@@ -19,5 +19,7 @@ inline constexpr Ip kNoGid{};
 // that the others keep their index when one is added. The kernel's table for rdma_rxe is the same if the
 // addresses came in this order.
 std::vector<Ip> GidsOf(const io::AddressedInterface& interface);
+// Makes a table of GidsOf what it is once its interface has lost this address. False if it is the same.
+bool RemoveGid(Ip gone, std::vector<Ip>* gids);
 
 }  // namespace epic::softnic

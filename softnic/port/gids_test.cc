@@ -29,5 +29,21 @@ TEST(GidsTest, EachHasAnIndexFromTheOldestOn) {
       << "others do not move up";
 }
 
+TEST(GidsTest, AnAddressThatHasGoneLeavesTheTableThatGidsOfMakes) {
+  const Ipv4 first{0x0a000001}, second{0x0a000002};
+  io::AddressedInterface interface { .name = "eth0", .ip = first, .mac = kMac };
+  interface.addresses = {first, second, Global(1), LinkLocalOf(kMac)};
+  const std::vector<Ip> all = interface.addresses;
+  for (const Ip gone : {all[0], all[1], all[2], all[3], Global(9), kNoGid}) {
+    interface.addresses = all;
+    std::vector<Ip> gids = GidsOf(interface);
+    const std::vector<Ip> before = gids;
+    std::erase(interface.addresses, gone);
+    const bool changes = RemoveGid(gone, &gids);
+    EXPECT_EQ(gids, GidsOf(interface));
+    EXPECT_EQ(changes, gids != before);
+  }
+}
+
 }  // namespace
 }  // namespace epic::softnic

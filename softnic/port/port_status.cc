@@ -1,5 +1,7 @@
 #include "softnic/port/port_status.h"
 
+#include "softnic/port/gids.h"
+
 namespace epic::softnic {
 
 void PortStatus::Tell(PortNews news) {
@@ -12,6 +14,8 @@ void PortStatus::OnChange(const io::InterfaceChange& change) {
   if (change.index != index_) return;
   if (change.kind == Kind::kAddresses) {
     wants_gids_ = true;
+    // Told now: by the time the table is looked at the address may be back.
+    if (change.gone_address && !gone_ && RemoveGid(*change.gone_address, &gids_)) Tell(PortNews::kGids);
   } else {
     OnState(change.kind != Kind::kGone, change.up);
   }

@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "softnic/port/gids.h"
+
 namespace epic::softnic {
 namespace {
 
@@ -49,6 +51,26 @@ TEST(PortStatusTest, AddressesAreNewsIfTheyAreOthers) {
   status.OnGids({kFirst, kSecond});
   status.OnGids({kSecond});
   EXPECT_THAT(NewsOf(status), ElementsAre(PortNews::kGids, PortNews::kGids));
+}
+
+// What hears of it late finds the table as it was.
+TEST(PortStatusTest, AnAddressThatWentIsNewsEvenIfItIsBack) {
+  const Ip link_local = LinkLocalOf({2, 0, 0, 0, 0, 1});
+  const std::vector<Ip> gids = {link_local, kFirst, kSecond};
+  for (const Ip address : {kFirst, kSecond}) {
+    PortStatus status(kIndex, true, gids);
+    status.OnChange({.kind = ChangeKind::kAddresses, .index = kIndex, .gone_address = address});
+    EXPECT_TRUE(status.wants_gids());
+    status.OnChange({.kind = ChangeKind::kAddresses, .index = kIndex});
+    status.OnGids(gids);
+    EXPECT_THAT(NewsOf(status), ElementsAre(PortNews::kGids, PortNews::kGids));
+  }
+  PortStatus status(kIndex, true, gids);
+  for (const Ip other : {link_local, Ip(Ipv4{0x0a000009})}) {
+    status.OnChange({.kind = ChangeKind::kAddresses, .index = kIndex, .gone_address = other});
+  }
+  status.OnGids(gids);
+  EXPECT_THAT(NewsOf(status), IsEmpty()) << "it has no place, or one that stays";
 }
 
 TEST(PortStatusTest, BehindItsEndNothingComes) {

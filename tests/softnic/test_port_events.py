@@ -1,6 +1,7 @@
 """What a program is told of its device's port without asking: the link, the addresses, the end. Debian's ibv_asyncwatch shows it."""
 
 import re
+import signal
 
 import pair as pairs
 
@@ -48,6 +49,12 @@ def test_addresses_come_and_go(pair):
     change(pair, "a", "addr", "del", "10.8.0.99/24", "dev", "lo")
     pair.run("a", pairs.BUILD / "tests" / "softnic" / "verbs_test", "--gtest_filter=VerbsPort.*")  # takes the first, and gives it back
     assert_told(program, *["GID_CHANGE"] * 4)
+    # What hears of it late, when the address is back, is told of it as well.
+    program.process.send_signal(signal.SIGSTOP)
+    for act in ("del", "add"):
+        change(pair, "a", "addr", act, "10.8.0.1/24", "dev", "eth0")
+    program.process.send_signal(signal.SIGCONT)
+    assert_told(program, *["GID_CHANGE"] * 6)
 
 
 def test_an_interface_goes_for_ever(pair):
