@@ -21,8 +21,6 @@ namespace {
 
 // The queue pair exists before the manager says MW: the largest that this library takes.
 constexpr uint32_t kMaxWindowPackets = 256;
-// For datagrams. The group's ranks take as many as the one has that has fewest.
-constexpr uint32_t kReceives = HostPathConfig{}.staging_chunks;
 constexpr auto kLeaveAfterRefusal = std::chrono::seconds(2);
 constexpr Nanos kDefaultSpin = 500 * kMicrosecond;
 constexpr long kMaxSpinUs = 1'000'000;
@@ -121,7 +119,9 @@ Error Comm::OfferDatagrams(JoinInfo* join) {
   join->datagram_reach = device_->datagram_reach();
   if (!asks && join->datagram_reach == verbs::DatagramReach::kNone) return {};
   datagrams_.emplace();
-  if (Error e = verbs::DatagramQp::Create(device_, cq_, kReceives, kReceives, &datagrams_->qp); !e.ok()) {
+  if (Error e =
+          verbs::DatagramQp::Create(device_, cq_, options_.receives, options_.receives, &datagrams_->qp);
+      !e.ok()) {
     if (asks) return e;
     no_multicast_ = e.message();
     Log(LogLevel::kInfo, "group {}: no multicast: {}", options_.group, no_multicast_);
@@ -130,7 +130,7 @@ Error Comm::OfferDatagrams(JoinInfo* join) {
     return {};
   }
   join->datagram_qpn = datagrams_->qp->qpn();
-  join->datagram_receives = kReceives;
+  join->datagram_receives = options_.receives;
   return {};
 }
 
@@ -184,10 +184,10 @@ Error Comm::TakeMulticast(const JoinedInfo& joined) {
     datagrams_.reset();
     return {};
   }
-  if (joined.multicast->receives > kReceives) {
+  if (joined.multicast->receives > options_.receives) {
     return {ErrorCode::kInternal,
             fmt::format("the manager's answer to the join has multicast.receives {}, but this rank has {}",
-                        joined.multicast->receives, kReceives)};
+                        joined.multicast->receives, options_.receives)};
   }
   datagrams_->info = *joined.multicast;
   abilities_.multicast = true;

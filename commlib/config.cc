@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "base/address.h"
+#include "commlib/core/host_path.h"
 #include "protocol/abilities.h"
 #include "protocol/modes.h"
 #include "protocol/quantise_word.h"
@@ -21,14 +22,14 @@ namespace epic::internal {
 namespace {
 
 // The last ones are of programs that use MPI (docs/MPI.md).
-constexpr std::array<std::string_view, 25> kKnown = {
+constexpr std::array<std::string_view, 26> kKnown = {
     "EPIC_GROUP",           "EPIC_RANK",          "EPIC_SIZE",           "EPIC_MANAGER",
     "EPIC_IFNAME",          "EPIC_MODE",          "EPIC_PATH",           "EPIC_ALGORITHM",
     "EPIC_TIMEOUT",         "EPIC_JOIN_TIMEOUT",  "EPIC_SPIN_US",        "EPIC_DEBUG",
     "EPIC_DEBUG_FILE",      "EPIC_MPI",           "EPIC_MPI_REPORT",     "EPIC_MPI_MIN_BYTES",
     "EPIC_MPI_MAX_BYTES",   "EPIC_MAX_BYTES",     "EPIC_TYPES",          "EPIC_QUANTISE",
     "EPIC_MANAGER_TIMEOUT", "EPIC_MPI_FROM_CALL", "EPIC_MPI_FROM_BYTES", "EPIC_MPI_KEEP",
-    "EPIC_MANAGER_AWAY"};
+    "EPIC_MANAGER_AWAY",    "EPIC_RECEIVES"};
 
 // Of what starts programs, and of what tests run: in the environment of a program, and none of its business.
 constexpr std::array<std::string_view, 17> kOthers = {
@@ -53,6 +54,7 @@ constexpr const char* kHostSocket = "/run/epic/host.sock";
 
 constexpr std::chrono::seconds kManagerTimeout(10);
 constexpr double kManagerAwaySeconds = 60;
+constexpr uint32_t kLeastReceives = 64, kMostReceives = 8192;
 
 Error InvalidOption(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
 
@@ -191,6 +193,14 @@ Error ResolveOptions(const GetEnv& get_env, Options* options, const std::string&
     return InvalidOption("types (EPIC_TYPES): " + wrong);
   if (options->max_bytes == 0)
     environment.Number("EPIC_MAX_BYTES", 0, "is not a number from 0 on", &options->max_bytes);
+  if (options->receives == 0)
+    environment.Number("EPIC_RECEIVES", 1, "is not a number from 1 on", &options->receives);
+  if (options->receives == 0) options->receives = HostPathConfig{}.staging_chunks;
+  if (options->receives < kLeastReceives || options->receives > kMostReceives) {
+    return InvalidOption(
+        fmt::format("receives (Options::receives, EPIC_RECEIVES): {} is not a number from {} to {}",
+                    options->receives, kLeastReceives, kMostReceives));
+  }
   if (Error e = ReadQuantiseOf("EPIC_QUANTISE", environment, options); !e.ok()) return e;
   if (options->timeout.count() == 0) options->timeout = std::chrono::minutes(30);
   if (options->manager_timeout.count() == 0) options->manager_timeout = kManagerTimeout;

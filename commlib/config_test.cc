@@ -257,6 +257,24 @@ TEST(ConfigTest, PathsAndAlgorithmsHaveNames) {
   EXPECT_EQ(options.algorithm, HostAlgorithm::kMulticast);
 }
 
+TEST(ConfigTest, ReceivesHaveBounds) {
+  const Options blank{.rank = 0, .size = 2, .manager = "m:1"};
+  Options options = blank;
+  EXPECT_TRUE(ResolveOptions(From({}), &options).ok());
+  EXPECT_EQ(options.receives, 1024u);
+  options = blank;
+  EXPECT_TRUE(ResolveOptions(From({{"EPIC_RECEIVES", "64"}}), &options).ok());
+  EXPECT_EQ(options.receives, 64u);
+  EXPECT_TRUE(ResolveOptions(From({{"EPIC_RECEIVES", "128"}}), &options).ok());
+  EXPECT_EQ(options.receives, 64u) << "what the program says beats the environment";
+  for (const char* wrong : {"0", "63", "8193", "-1", "many", "4294967360"}) {
+    options = blank;
+    const Error error = ResolveOptions(From({{"EPIC_RECEIVES", wrong}}), &options);
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << wrong;
+    EXPECT_THAT(error.message(), testing::HasSubstr("EPIC_RECEIVES")) << wrong;
+  }
+}
+
 TEST(ConfigTest, AGroupOfOneNeedsNoManagerWhateverItsPath) {
   for (const char* path : {"auto", "network", "hosts"}) {
     Options options{.rank = 0, .size = 1};

@@ -158,10 +158,10 @@ struct PathTaken {
 
 // How to join a group. What is left at its default comes from the environment: EPIC_GROUP, EPIC_RANK,
 // EPIC_SIZE, EPIC_MANAGER, EPIC_IFNAME, EPIC_MODE, EPIC_PATH (auto, network, hosts), EPIC_ALGORITHM (auto,
-// doubling, ring, multicast), EPIC_MAX_BYTES, EPIC_TYPES, EPIC_QUANTISE, EPIC_TIMEOUT, EPIC_JOIN_TIMEOUT and
-// EPIC_MANAGER_TIMEOUT, EPIC_MANAGER_AWAY (seconds); else rank and size from RANK and WORLD_SIZE (torchrun),
-// OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE, SLURM_PROCID and SLURM_NTASKS, or PMI_RANK and PMI_SIZE
-// (MPICH). A group of one rank needs neither manager nor port, whatever path it asks for: it copies.
+// doubling, ring, multicast), EPIC_RECEIVES, EPIC_MAX_BYTES, EPIC_TYPES, EPIC_QUANTISE, EPIC_TIMEOUT,
+// EPIC_JOIN_TIMEOUT, EPIC_MANAGER_TIMEOUT, EPIC_MANAGER_AWAY (seconds); else rank and size from what
+// torchrun, mpirun and srun set (docs/HOST.md, "Environment"). A group of one rank needs no manager and no
+// port.
 struct Options {
   std::string group;  // name; "default" if nobody says otherwise
   int rank = -1;
@@ -177,6 +177,7 @@ struct Options {
   // If this rank's join creates the group, by this path; if it has another one then, Init is refused.
   PathChoice path = PathChoice::kDefault;
   HostAlgorithm algorithm = HostAlgorithm::kDefault;  // of the calls between hosts; the same on every rank
+  uint32_t receives = 0;  // of datagrams, for multicast: 64 to 8,192 (docs/HOST.md); 0: 1,024
   // What the group is for, so that switches keep less memory for it (docs/DEPLOY.md, "Memory to fit"): how
   // long its calls are at most, all ranks' shares together, in bytes (0: of any length; longer ones work, and
   // take longer), and of which types (names as "int32,float32"; empty: of any), which its switches must have
