@@ -29,20 +29,6 @@ class Agents : public testing::IdleWorld {
   size_t tables = 0, entries = 0;
 };
 
-proto::EngineInfo Describe(const Node& node) {
-  proto::EngineInfo info;
-  info.set_name(node.name);
-  info.set_address(Raw(node.address));
-  info.set_mac(std::string(node.mac.begin(), node.mac.end()));
-  info.set_boot_id(1);
-  for (const Hop& hop : node.hops) {
-    proto::PortInfo* port = info.add_ports();
-    port->set_name(hop.port);
-    port->set_up(true);
-  }
-  return info;
-}
-
 void BM_LinkChange(benchmark::State& state) {
   spdlog::set_level(spdlog::level::off);
   const Topology topology = testing::PaperTree();
@@ -59,10 +45,7 @@ void BM_LinkChange(benchmark::State& state) {
     }
   };
   for (const NodeId node : topology.switches) {
-    proto::RegisterRequest request;
-    request.set_name(topology.nodes[node].name);
-    request.set_agent_address("10.0.0.1:7401");
-    *request.mutable_engine() = Describe(topology.nodes[node]);
+    const proto::RegisterRequest request = testing::RegistrationOf(topology.nodes[node]);
     if (!manager.Register(now, request).ok()) return state.SkipWithError("refused");
   }
   answer_all();
@@ -77,7 +60,7 @@ void BM_LinkChange(benchmark::State& state) {
     request.set_name(topology.nodes[node].name);
     request.set_epoch(1);
     request.set_engine_up(true);
-    *request.mutable_engine() = Describe(topology.nodes[node]);
+    *request.mutable_engine() = testing::EngineOf(topology.nodes[node]);
     request.mutable_engine()->mutable_ports(static_cast<int>(state.range(0)))->set_up(up);
     benchmark::DoNotOptimize(manager.Heartbeat(now, request));
     answer_all();
