@@ -1,4 +1,4 @@
-// What a rank tells of its calls when the manager asks (docs/PROTOCOL.md, section 7.3).
+// What a rank tells of its calls when the manager asks (docs/PROTOCOL-CONTROL.md, section 7.3).
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,6 @@
 // Asks a switch for an echo (UDP, RFC 862), by the host's own network stack: a second witness for the manager
-// when a switch's agent is silent (docs/PROTOCOL.md, section 7.1). An ordinary socket, without any privilege.
-// Nothing here waits: what became of the last requests is said when the next one is asked for.
+// when a switch's agent is silent (docs/PROTOCOL-CONTROL.md, section 7.1). An ordinary socket, without any
+// privilege. Nothing here waits: what became of the last requests is said when the next one is asked for.
 #pragma once
 
 #include <array>

@@ -77,9 +77,9 @@ class Session {
   // As Communicator::Waiting, of that group.
   Error Waiting(WaitState* state);
 
-  // Asks the manager whom the group waits for (docs/PROTOCOL.md, section 7.3), as far as it can tell within
-  // this time, after which the question is given up. Does not wait; passed over while an earlier question has
-  // not been answered.
+  // Asks the manager whom the group waits for (docs/PROTOCOL-CONTROL.md, section 7.3), as far as it can tell
+  // within this time, after which the question is given up. Does not wait; passed over while an earlier
+  // question has not been answered.
   void AskWait(std::chrono::milliseconds within);
   // The answer to the last one, in words; empty if there is none yet, or no call was open.
   std::string WaitInWords();

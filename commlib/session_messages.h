@@ -55,6 +55,7 @@ inline proto::ClientMessage RejoinOf(const std::string& group, uint32_t rank, co
   rejoin.set_generation(joined.generation);
   rejoin.set_rank(rank);
   rejoin.set_secret(joined.secret);
+  rejoin.set_ends_with_manager(!joined.durable);
   return message;
 }
 

@@ -210,6 +210,7 @@ TEST(StreamEnd, AStreamMayBeFollowedByAnother) {
     for (const bool durable : {false, true}) {
       joined.emplace().secret = has_secret ? "secret" : "";
       joined->durable = durable;
+      EXPECT_EQ(RejoinOf("g", 1, *joined).rejoin().ends_with_manager(), !durable) << "for its host's daemon";
       EXPECT_EQ(StreamMayReturn(own, joined, grpc::UNAVAILABLE), has_secret && durable);
       EXPECT_EQ(StreamMayReturn(daemon, joined, grpc::ABORTED), has_secret && durable)
           << "it has lost the manager";

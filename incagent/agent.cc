@@ -15,7 +15,6 @@
 
 #include "base/address.h"
 #include "base/grpc/acceptor.h"
-#include "base/grpc/channel.h"
 #include "base/grpc/host_name.h"
 #include "base/grpc/listener.h"
 #include "base/grpc/not_a_manager.h"
@@ -25,6 +24,7 @@
 #include "incagent/engine_client.h"
 #include "incagent/engine_signs.h"
 #include "incagent/leftovers.h"
+#include "incagent/manager_stub.h"
 #include "incagent/table_service.h"
 #include "proto/manager.grpc.pb.h"
 
@@ -36,7 +36,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kRetry{1000};
 // Until an engine that cannot be watched is asked again: another one may have taken its place.
 constexpr milliseconds kRetryWatch{10000};
-constexpr std::chrono::seconds kManagerTimeout{2};
 // That the manager's host is known is looked up at the start, and no more than said.
 constexpr std::chrono::seconds kFindHostTimeout{2};
 // An engine whose machine is overloaded is not down yet; meanwhile the manager must hear of its agent.
@@ -46,21 +45,8 @@ constexpr uint32_t kGroupsPerPage = 100;
 constexpr size_t kMostMemory = size_t{64} << 20;
 constexpr int kExitDeaf = 1;
 
-std::unique_ptr<proto::Manager::Stub> ConnectManager(const std::string& address) {
-  grpc::ChannelArguments args;
-  args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
-  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2000);  // an attempt may take so long: the manager may be late
-  args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  GiveUpDeadPeers(&args);
-  return proto::Manager::NewStub(ChannelTo(address, args));
-}
-
 // Of this agent, so that the manager tells it from any other one; not 0.
 uint64_t RandomInstance() { return SystemRandom().value_or(1); }
-
-void SetDeadline(grpc::ClientContext* context) {
-  context->set_deadline(std::chrono::system_clock::now() + kManagerTimeout);
-}
 
 }  // namespace
 
@@ -195,8 +181,7 @@ class Agent::Impl {
     SetDeadline(&context);
     const grpc::Status status = manager_->Register(&context, request, &reply);
     if (!status.ok()) {
-      const bool away =
-          status.error_code() == grpc::UNAVAILABLE || status.error_code() == grpc::DEADLINE_EXCEEDED;
+      const bool away = IsAway(status);
       const bool no_manager = status.error_code() == grpc::UNIMPLEMENTED;
       Say(away         ? fmt::format("waiting for the manager at {}", options_.manager)
           : no_manager ? fmt::format("what answers at {} is no manager{}{} (--manager, EPIC_MANAGER)", options_.manager,
@@ -207,6 +192,8 @@ class Agent::Impl {
       return false;
     }
     epoch_ = reply.epoch();
+    as_of_ = reply.time();
+    question_ = nullptr;  // what it is answered is of before this
     heartbeat_ = HeartbeatInterval(reply);
     verdict_.Answered();
     engine_watch_.Look();
@@ -260,9 +247,11 @@ class Agent::Impl {
 
   // Asks the engine who it is; whether it has answered. Why it has not is logged until it is down, with what is seen of it.
   bool DescribeEngine(proto::EngineInfo* info) {
-    if (question_ == nullptr)
+    if (question_ == nullptr) {
       question_ = std::make_unique<EngineQuestion>(&engine_, EngineVerdict::kLongest,
                                                    told_of_ ? heard_ : std::nullopt);
+      asked_as_of_ = as_of_;
+    }
     const std::optional<grpc::Status> ended = question_->WaitFor(kEngineTimeout);
     const grpc::Status status =
         ended.value_or(grpc::Status(grpc::DEADLINE_EXCEEDED, fmt::format("{} has not answered yet", EngineTrouble())));
@@ -302,6 +291,7 @@ class Agent::Impl {
     const bool slow = !answers && !verdict_.down();
     request.set_engine_up(answers || slow);
     request.set_engine_slow(slow);
+    if (answers) request.set_as_of(asked_as_of_);
     if (slow) {
       *request.mutable_engine() = engine_.info();  // as it was
     } else if (!answers) {
@@ -313,14 +303,14 @@ class Agent::Impl {
     const grpc::Status status = manager_->Heartbeat(&context, request, &reply);
     told_of_ = status.ok() && !reply.register_again();
     if (!status.ok()) {
-      const bool away =
-          status.error_code() == grpc::UNAVAILABLE || status.error_code() == grpc::DEADLINE_EXCEEDED;
+      const bool away = IsAway(status);
       Say(fmt::format("{} the manager at {}{}", away ? "lost" : "refused by", options_.manager,
                       away ? "" : ": " + status.error_message()),
           false);
       return true;
     }
     if (reply.register_again()) return false;
+    as_of_ = reply.time();
     if (request.engine_up()) {
       Say(fmt::format("registered at the manager {}", options_.manager), true);
     } else {
@@ -344,6 +334,8 @@ class Agent::Impl {
   // Of the loop's thread.
   const uint64_t instance_ = RandomInstance();
   uint64_t epoch_ = 0;
+  uint64_t as_of_ = 0;        // the time in the manager's last reply
+  uint64_t asked_as_of_ = 0;  // and when the question was asked that is open, or was last
   milliseconds heartbeat_{kRetry};
   milliseconds pause_{0};
   std::string follows_;                // the cluster of the manager that this agent was registered with last

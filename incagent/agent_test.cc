@@ -127,6 +127,7 @@ class Manager : public proto::Manager::Service {
     const std::string cluster = cluster_.Get();
     if (!cluster.empty()) reply->mutable_fence()->set_cluster(cluster);
     reply->set_takes_over(request->follows() == "before");
+    reply->set_time(++time_);
     asked_.Set([request](proto::RegisterRequest* asked) { *asked = *request; });
     registered_.Set([](int* times) { ++*times; });
     return grpc::Status::OK;
@@ -134,6 +135,7 @@ class Manager : public proto::Manager::Service {
   grpc::Status Heartbeat(grpc::ServerContext*, const proto::HeartbeatRequest* request,
                          proto::HeartbeatReply* reply) override {
     reply->set_register_again(request->epoch() != 0 || again_.exchange(false));
+    reply->set_time(++time_);
     heard_.Set([request](proto::HeartbeatRequest* heard) { *heard = *request; });
     return grpc::Status::OK;
   }
@@ -157,6 +159,7 @@ class Manager : public proto::Manager::Service {
  private:
   const uint32_t heartbeat_ms_;
   std::atomic<bool> again_ = false;
+  std::atomic<uint64_t> time_ = 0;  // of its replies
   Seen<std::string> cluster_;
   Seen<proto::RegisterRequest> asked_;
   Seen<int> registered_;
@@ -228,6 +231,7 @@ TEST_F(AgentTest, AnEngineWhoseCallsFailIsSlowAndNotDown) {
     engine_->FailWith(code);
     ASSERT_TRUE(manager_->heard().Await([](const auto& heard) { return heard.engine_slow(); }, kPatience)) << code;
     EXPECT_TRUE(manager_->heard().Get().engine_up()) << code;
+    EXPECT_EQ(manager_->heard().Get().as_of(), 0u) << "it is what it said before";
     engine_->FailWith(grpc::OK);
     ASSERT_TRUE(manager_->heard().Await(
         [](const auto& heard) { return heard.engine_up() && !heard.engine_slow(); }, kPatience))
@@ -259,6 +263,14 @@ TEST_F(AgentTest, ItsOwnRefusalIsAReplyToWhoTakesIt) {
   EXPECT_TRUE(agent->Install(&typed, request, &reply).ok());
   EXPECT_EQ(reply.refusal().kind(), proto::REFUSAL_CONFIG);
   EXPECT_EQ(reply.refusal().message(), "group_id: missing");
+}
+
+// The registration's is the first, and each heartbeat has the one before.
+TEST_F(AgentTest, AHeartbeatSaysWhichReplyItsEngineWasAskedAfter) {
+  Start(true, 100);
+  for (const uint64_t as_of : {1, 2, 3})
+    EXPECT_TRUE(
+        manager_->heard().Await([as_of](const auto& heard) { return heard.as_of() >= as_of; }, kPatience));
 }
 
 TEST_F(AgentTest, WhatItAsksOfItsEngineIsItsManagers) {

@@ -1,5 +1,5 @@
-// Whether an engine that has not answered a call is down, or only slow: by what is to be seen of its socket and its process
-// (docs/PROTOCOL.md, section 7.1). One failed call proves nothing.
+// Whether an engine that has not answered a call is down, or only slow: by what is to be seen of its socket
+// and its process (docs/PROTOCOL-CONTROL.md, section 7.1). One failed call proves nothing.
 #pragma once
 
 #include <sys/types.h>

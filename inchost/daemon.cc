@@ -251,7 +251,8 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
     }
   }
 
-  // Writes what is to be written, and keeps the time. The host lives as long as this thread is not held up.
+  // Writes what is to be written, and keeps the time. While this thread is held up the manager hears nothing
+  // of the host, and has its switch ask whether it lives.
   void WriteManager() {
     std::unique_lock lock(mutex_);
     while (!stop_) {

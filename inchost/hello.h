@@ -1,4 +1,4 @@
-// A host's hellos: LLDP by which switches know who is at their port (docs/PROTOCOL.md, section 12).
+// A host's hellos: LLDP by which switches know who is at their port (docs/PROTOCOL-CONTROL.md, section 12).
 #pragma once
 
 #include <cstdint>

@@ -93,6 +93,7 @@ void Relay::OnRank(Nanos now, RankId id, const proto::ClientMessage& message) {
   if (is_new) {
     rank.returns = rank.joined = message.has_rejoin();
     rank.rejoins = rank.returns || message.join().rejoins();
+    rank.durable = !message.rejoin().ends_with_manager();
   }
   if (is_new && !message.has_join() && !message.has_rejoin())
     return End(id, &rank, proto::ERROR_INVALID_ARGUMENT, "a session begins with a join");

@@ -1,6 +1,6 @@
-// The sessions of a host's ranks, in one stream to the manager (docs/PROTOCOL.md, section 7.2). No thread, no
-// clock, no gRPC: what ranks and the manager say, and time, come in; what is to be said goes out through
-// RelayWorld. Not thread-safe.
+// The sessions of a host's ranks, in one stream to the manager (docs/PROTOCOL-CONTROL.md, section 7.2). No
+// thread, no clock, no gRPC: what ranks and the manager say, and time, come in; what is to be said goes out
+// through RelayWorld. Not thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -209,6 +209,19 @@ TEST_F(RelayTest, ARankThatMayComeBackIsNotToldThatTheManagerIsAway) {
   EXPECT_THAT(world_.to_manager[1], HasSubstr("rejoin"));
 }
 
+// It has come back by this daemon under a manager that keeps no groups, which the rank alone knows.
+TEST_F(RelayTest, AReturnedRankWhoseGroupEndsWithTheManagerIsToldThatTheManagerIsLost) {
+  Connect();
+  proto::ClientMessage rejoin;
+  rejoin.mutable_rejoin()->set_group("g");
+  relay_.OnRank(0, 1, rejoin);
+  rejoin.mutable_rejoin()->set_ends_with_manager(true);
+  relay_.OnRank(0, 2, rejoin);
+  relay_.OnStreamEnd("it has ended");
+  EXPECT_THAT(world_.broken, ElementsAre(1));
+  EXPECT_THAT(world_.ended, ElementsAre(2));
+}
+
 // Its stream has been ended by the manager, as the daemon stood still, or the daemon ends: the manager lives,
 // and takes back also those whose groups end with it.
 TEST_F(RelayTest, WhereTheManagerLivesRanksComeBackToIt) {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,6 +54,14 @@ struct RefusedReport {
   uint32_t packets = 0;
   Nanos time = 0;  // from the first to the last
 };
+
+// A context that a switch says it has.
+struct ContextReport {
+  std::optional<uint32_t> generation;  // if it says so
+  bool stopped = false;                // by SwitchTable.Fail
+};
+// By the ids of their groups.
+using ContextReports = std::map<uint64_t, ContextReport>;
 
 // The parts of an engine's description that decisions depend on; see EngineInfo in proto/switch.proto.
 struct EngineReport {

@@ -1,5 +1,5 @@
 // The last requests for an echo to one address, and which of them have been answered: what a witness says of
-// a switch (docs/PROTOCOL.md, section 7.1). Values only.
+// a switch (docs/PROTOCOL-CONTROL.md, section 7.1). Values only.
 #pragma once
 
 #include <array>

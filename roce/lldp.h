@@ -1,5 +1,5 @@
 // LLDP (IEEE 802.1AB): what a station says of itself to whoever is at the other end of its link. Switches say
-// hello with it, and hear what hosts say (docs/PROTOCOL.md, section 12).
+// hello with it, and hear what hosts say (docs/PROTOCOL-CONTROL.md, section 12).
 //
 // What is read is borrowed from the frame, and text is bytes as they came: whoever passes it on sees to it
 // that it is text.

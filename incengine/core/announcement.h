@@ -2,7 +2,7 @@
 // from that side for it. But frames of a node pass a link also towards a switch that knows a better way back:
 // what is flooded goes by another tree than what is for the node, and after a change old frames have come by
 // old ways. So such a switch says, by an announcement, on which side of the bridge the node is
-// (docs/PROTOCOL.md, section 12).
+// (docs/PROTOCOL-CONTROL.md, section 12).
 //
 // It is a frame from the node's address to roce::kHelloMac, with nothing in it: bridges flood it and learn,
 // and switches of EPIC's take it and forward it no further.

@@ -1,5 +1,5 @@
 // Who is at the other end of each port: switches by their hellos, hosts by their LLDP and their ARP
-// (docs/PROTOCOL.md, section 12). Says hello, and keeps what is heard for as long as its sender says.
+// (docs/PROTOCOL-CONTROL.md, section 12). Says hello, and keeps what is heard for as long as its sender says.
 //
 // What is heard is not judged here: anybody may say anything of himself, and the manager, which knows what
 // others have heard, decides what is true. What cannot be is refused, and counted at its port.

@@ -1,5 +1,5 @@
 // Which endpoints send what is refused again and again: what stops a group for ever without that anything is
-// lost (docs/PROTOCOL.md, section 7.4). The manager is told, and decides.
+// lost (docs/PROTOCOL-CONTROL.md, section 7.4). The manager is told, and decides.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Which endpoints the manager is told of since all that they send is refused (docs/PROTOCOL.md, section 7.4).
+// Which endpoints the manager is told of since all that they send is refused (docs/PROTOCOL-CONTROL.md,
+// section 7.4).
 #include "incengine/core/refused.h"
 
 #include <array>

@@ -1,5 +1,5 @@
-// Whom a group waits for at a switch (docs/PROTOCOL.md, section 7.3): read from its context when somebody
-// asks.
+// Whom a group waits for at a switch (docs/PROTOCOL-CONTROL.md, section 7.3): read from its context when
+// somebody asks.
 #pragma once
 
 #include <optional>

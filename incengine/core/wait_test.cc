@@ -1,4 +1,4 @@
-// Whom a group waits for at one switch, packet in by packet (docs/PROTOCOL.md, section 7.3).
+// Whom a group waits for at one switch, packet in by packet (docs/PROTOCOL-CONTROL.md, section 7.3).
 #include "incengine/core/wait.h"
 
 #include <array>

@@ -18,6 +18,9 @@
 namespace epic::daemon {
 namespace {
 
+// That a description names.
+constexpr size_t kMostContexts = 16'384;
+
 // Appends counters to a message.
 class CounterWriter {
  public:
@@ -106,7 +109,16 @@ proto::EngineInfo SwitchControl::Describe() const {
     for (const engine::Neighbour& neighbour : switch_.neighbours().At(static_cast<PortId>(i)))
       *port.add_neighbours() = ToProto(neighbour);
   }
-  for (const auto& [id, group] : switch_.engine().groups()) info.add_group_ids(id);
+  const auto& groups = switch_.engine().groups();
+  for (const auto& [id, group] : groups) {
+    info.add_group_ids(id);
+    if (static_cast<size_t>(info.contexts_size()) == kMostContexts) continue;
+    proto::ContextInfo& context = *info.add_contexts();
+    context.set_group_id(id);
+    context.set_generation(group.config.generation);
+    context.set_stopped(group.state == engine::GroupState::kStopped);
+  }
+  info.set_forwarding_hash(forwarding_hash_);
   for (const engine::RefusedEndpoint& endpoint :
        engine::RefusedEndpoints(switch_.engine(), io::MonotonicNow()))
     *info.add_refused() = ToProto(endpoint, ports_);
@@ -224,7 +236,11 @@ const engine::Context* SwitchControl::Find(uint64_t group_id, uint32_t generatio
 
 bool SwitchControl::Has(uint64_t group_id) const { return switch_.engine().groups().contains(group_id); }
 
-bool SwitchControl::HasGroups() const { return !switch_.engine().groups().empty(); }
+ContextUse SwitchControl::Use() const {
+  ContextUse use{.any = !switch_.engine().groups().empty(), .merged = removed_.aggregated_packets};
+  for (const auto& [id, group] : switch_.engine().groups()) use.merged += group.counters.aggregated_packets;
+  return use;
+}
 
 StatusOr<proto::RemoveReply> SwitchControl::Remove(const proto::RemoveRequest& request) {
   const engine::Context* const group = Find(request.group_id(), request.generation());
@@ -245,9 +261,14 @@ StatusOr<proto::FailReply> SwitchControl::Fail(const proto::FailRequest& request
 }
 
 StatusOr<proto::SetForwardingReply> SwitchControl::SetForwarding(const proto::SetForwardingRequest& request) {
+  if (request.keeps() != 0) {
+    if (request.keeps() == forwarding_hash_) return proto::SetForwardingReply();
+    return MakeStatus(StatusCode::kFailedPrecondition, "keeps: the forwarding table is another one");
+  }
   const auto table = FromProto(request.table(), ports_);
   if (!table.ok()) return table.status();
   if (const Status status = switch_.forwarding().SetTable(*table); !status.ok()) return status;
+  forwarding_hash_ = StableHash(request.table().SerializeAsString());
   spdlog::info("forwarding: {}, {}, {}", Counted(table->entries.size(), "entry", "entries"),
                Counted(table->flood_ports.size(), "flood port"),
                Counted(table->groups.size(), "multicast group"));

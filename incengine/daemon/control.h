@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "base/stable_hash.h"
 #include "incengine/core/switch.h"
 #include "incengine/daemon/convert.h"
+#include "incengine/daemon/fence.h"
 #include "incengine/daemon/ports.h"
 #include "incengine/daemon/trace.h"
 #include "proto/switch.pb.h"
@@ -45,8 +47,7 @@ class SwitchControl {
   StatusOr<proto::LocateReply> Locate(const proto::LocateRequest& request);
   // Whether a group of this id is installed.
   bool Has(uint64_t group_id) const;
-  // Whether any is.
-  bool HasGroups() const;
+  ContextUse Use() const;
 
  private:
   // The group; none if it is not there, or is of another generation.
@@ -64,6 +65,7 @@ class SwitchControl {
   ProbeSender send_probe_;
   LocateSender send_locate_;
   engine::ContextCounters removed_;  // sums over the groups that have been removed
+  uint64_t forwarding_hash_ = StableHash({});  // of the table's message; without one, of nothing
 };
 
 }  // namespace epic::daemon

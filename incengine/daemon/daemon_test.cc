@@ -316,6 +316,29 @@ TEST_F(DaemonTest, SetsAndDumpsForwarding) {
   EXPECT_EQ(Dump().forwarding().flood_ports_size(), 1);  // as before
 }
 
+TEST_F(DaemonTest, TellsAHashOfItsForwardingAndKeepsWhatHasIt) {
+  const auto hash_of = [](const proto::ForwardingTable& table) {
+    return StableHash(table.SerializeAsString());
+  };
+  EXPECT_EQ(Describe().forwarding_hash(), hash_of({})) << "it has none yet";
+  proto::SetForwardingRequest request;
+  proto::SetForwardingReply reply;
+  request.mutable_table()->add_flood_ports("p0");
+  ASSERT_TRUE(Call(&Stub::SetForwarding, request, &reply).ok());
+  const uint64_t hash = Describe().forwarding_hash();
+  EXPECT_EQ(hash, hash_of(request.table()));
+  proto::SetForwardingRequest keeps;
+  keeps.set_keeps(hash);
+  EXPECT_TRUE(Call(&Stub::SetForwarding, keeps, &reply).ok());
+  keeps.set_keeps(hash + 1);
+  EXPECT_EQ(Call(&Stub::SetForwarding, keeps, &reply).error_code(), grpc::FAILED_PRECONDITION);
+  EXPECT_EQ(Describe().forwarding_hash(), hash) << "nothing has changed";
+  EXPECT_EQ(Dump().forwarding().flood_ports_size(), 1);
+  request.mutable_table()->add_flood_ports("p7");
+  EXPECT_FALSE(Call(&Stub::SetForwarding, request, &reply).ok());
+  EXPECT_EQ(Describe().forwarding_hash(), hash);
+}
+
 TEST_F(DaemonTest, EveryReasonIsACounter) {
   const proto::DumpReply dump = Dump();
   for (const char* name :

@@ -15,7 +15,8 @@ const ManagerId kEarlier{};
 class FenceTest : public ::testing::Test {
  protected:
   bool Enters(const ManagerId& manager, bool takes_over = false) {
-    const Status status = fence_.Enter(now_, manager, takes_over, [this] { return has_contexts_; });
+    const Status status = fence_.Enter(
+        now_, manager, takes_over, [this] { return ContextUse{.any = has_contexts_, .merged = merged_}; });
     EXPECT_TRUE(status.ok() || status.code() == StatusCode::kFailedPrecondition);
     why_ = std::string(status.message());
     return status.ok();
@@ -24,6 +25,7 @@ class FenceTest : public ::testing::Test {
   Fence fence_;
   Nanos now_ = 1;
   bool has_contexts_ = true;
+  uint64_t merged_ = 0;
   std::string why_;
 };
 
@@ -93,6 +95,23 @@ TEST_F(FenceTest, AManagerThatIsSilentForTooLongKeepsNobodyOut) {
     now_ += 1;
     EXPECT_TRUE(Enters(other));
   }
+}
+
+// Its agent alone is silent, and its ranks compute.
+TEST_F(FenceTest, AManagerWhoseGroupsComputeKeepsOthersOutHoweverSilentItIs) {
+  EXPECT_TRUE(Enters(kFirst));
+  now_ += Fence::kSilentKeeper;
+  for (int time = 0; time < 3; ++time) {
+    ++merged_;
+    EXPECT_FALSE(Enters(kSecond7)) << "somebody has computed since this was looked at last";
+    now_ += Fence::kIdle - 1;
+    fence_.Saw(now_, merged_);
+    EXPECT_TRUE(fence_.Holds(now_, true));
+    EXPECT_FALSE(Enters(kSecond7));
+    now_ += kSecond;
+  }
+  EXPECT_FALSE(fence_.Holds(now_, true));
+  EXPECT_TRUE(Enters(kSecond7));
 }
 
 }  // namespace

@@ -19,6 +19,11 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kCallTimeout(5);
 
+Status Silent() {
+  return MakeStatus(StatusCode::kUnavailable,
+                    fmt::format("the data path did not answer within {} s", kCallTimeout.count()));
+}
+
 // Work that has been handed to a loop, and its result.
 template <typename Reply>
 class Call {
@@ -33,10 +38,8 @@ class Call {
   // Work that has not begun by then never will, so that a caller who was told "unavailable" is not surprised
   // later.
   StatusOr<Reply> Wait(Clock::time_point deadline) {
-    if (done_.wait_until(deadline) != std::future_status::ready && !state_->taken.exchange(true)) {
-      return MakeStatus(StatusCode::kUnavailable,
-                        fmt::format("the data path did not answer within {} s", kCallTimeout.count()));
-    }
+    if (done_.wait_until(deadline) != std::future_status::ready && !state_->taken.exchange(true))
+      return Silent();
     return done_.get();
   }
 
@@ -88,6 +91,7 @@ void Add(const proto::EngineInfo& more, proto::EngineInfo* sum) {
   }
   sum->mutable_group_ids()->MergeFrom(more.group_ids());
   std::sort(sum->mutable_group_ids()->begin(), sum->mutable_group_ids()->end());
+  sum->mutable_contexts()->MergeFrom(more.contexts());
   sum->mutable_refused()->MergeFrom(more.refused());
 }
 
@@ -171,25 +175,42 @@ StatusOr<std::vector<Reply>> ShardedControl::AskAll(const Work<Reply>& work) {
   return StatusOr<std::vector<Reply>>(std::move(replies));
 }
 
-Status ShardedControl::Enter(const proto::Fence& manager, bool takes_over) {
-  const std::lock_guard lock(fencing_);
-  return fence_.Enter(SteadyNow(), ManagerOf(manager), takes_over, [this] { return HasContexts(); });
+template <typename Act>
+auto ShardedControl::Change(const proto::Fence& manager, const Act& act, bool takes_over) -> decltype(act()) {
+  const auto deadline = Clock::now() + kCallTimeout;
+  const std::lock_guard changing(changing_);
+  if (Clock::now() > deadline) return Silent();  // by now its caller has been told so
+  {
+    const std::lock_guard lock(fencing_);
+    const auto use = [this] { return Use().value_or(ContextUse{.any = true, .merged = fence_.merged()}); };
+    if (Status fenced = fence_.Enter(SteadyNow(), ManagerOf(manager), takes_over, use); !fenced.ok())
+      return fenced;
+  }
+  return act();
 }
 
-bool ShardedControl::HasContexts() {
-  const auto has = AskAll<int>([](SwitchControl& control) { return control.HasGroups() ? 1 : 0; });
-  return !has.ok() || std::ranges::find(*has, 1) != has->end();
+std::optional<ContextUse> ShardedControl::Use() {
+  const auto of_shards = AskAll<ContextUse>([](SwitchControl& control) { return control.Use(); });
+  if (!of_shards.ok()) return std::nullopt;
+  ContextUse sum;
+  for (const ContextUse& use : *of_shards) {
+    sum.any |= use.any;
+    sum.merged += use.merged;
+  }
+  return sum;
 }
 
 StatusOr<proto::HoldReply> ShardedControl::Hold(const proto::HoldRequest& request) {
-  if (Status fenced = Enter(request.fence(), request.takes_over()); !fenced.ok()) return fenced;
-  return proto::HoldReply();
+  const auto held = [] { return StatusOr<proto::HoldReply>(proto::HoldReply()); };
+  return Change(request.fence(), held, request.takes_over());
 }
 
 StatusOr<proto::EngineInfo> ShardedControl::Describe(const proto::DescribeRequest& request) {
   StatusOr<proto::EngineInfo> info =
       Sum(AskAll<proto::EngineInfo>([](SwitchControl& control) { return control.Describe(); }));
+  const std::optional<ContextUse> use = Use();
   const std::lock_guard lock(fencing_);
+  if (use) fence_.Saw(SteadyNow(), use->merged);
   if (request.has_heard()) fence_.Heard(SteadyNow(), ManagerOf(request.heard()));
   if (!info.ok() || fence_.manager().cluster.empty()) return info;
   *info->mutable_fence() = FenceOf(fence_.manager());
@@ -212,12 +233,12 @@ StatusOr<proto::DumpReply> ShardedControl::Dump(const proto::DumpRequest& page) 
 StatusOr<proto::InstallReply> ShardedControl::Install(const proto::InstallRequest& request) {
   const StatusOr<size_t> shard = ShardOfGroup(request.group(), shards_.size());
   if (!shard.ok()) return Refused(request, shard.status());
-  if (Status fenced = Enter(request.fence()); !fenced.ok()) return fenced;
-  const std::lock_guard lock(installing_);
-  if (const Status free = CheckIdIsFree(request.group().group_id(), *shard); !free.ok())
-    return Refused(request, free);
-  return Ask<proto::InstallReply>(*shard,
-                                  [request](SwitchControl& control) { return control.Install(request); });
+  return Change(request.fence(), [&]() -> StatusOr<proto::InstallReply> {
+    if (const Status free = CheckIdIsFree(request.group().group_id(), *shard); !free.ok())
+      return Refused(request, free);
+    return Ask<proto::InstallReply>(*shard,
+                                    [request](SwitchControl& control) { return control.Install(request); });
+  });
 }
 
 Status ShardedControl::CheckIdIsFree(uint64_t group_id, size_t shard) {
@@ -232,21 +253,25 @@ Status ShardedControl::CheckIdIsFree(uint64_t group_id, size_t shard) {
 }
 
 StatusOr<proto::RemoveReply> ShardedControl::Remove(const proto::RemoveRequest& request) {
-  if (Status fenced = Enter(request.fence()); !fenced.ok()) return fenced;
-  return AnyOf(
-      AskAll<proto::RemoveReply>([request](SwitchControl& control) { return control.Remove(request); }));
+  return Change(request.fence(), [&] {
+    return AnyOf(
+        AskAll<proto::RemoveReply>([request](SwitchControl& control) { return control.Remove(request); }));
+  });
 }
 
 StatusOr<proto::FailReply> ShardedControl::Fail(const proto::FailRequest& request) {
-  if (Status fenced = Enter(request.fence()); !fenced.ok()) return fenced;
-  return AnyOf(AskAll<proto::FailReply>([request](SwitchControl& control) { return control.Fail(request); }));
+  return Change(request.fence(), [&] {
+    return AnyOf(
+        AskAll<proto::FailReply>([request](SwitchControl& control) { return control.Fail(request); }));
+  });
 }
 
 StatusOr<proto::SetForwardingReply> ShardedControl::SetForwarding(
     const proto::SetForwardingRequest& request) {
-  if (Status fenced = Enter(request.fence()); !fenced.ok()) return fenced;
-  return Ask<proto::SetForwardingReply>(
-      0, [request](SwitchControl& control) { return control.SetForwarding(request); });
+  return Change(request.fence(), [&] {
+    return Ask<proto::SetForwardingReply>(
+        0, [request](SwitchControl& control) { return control.SetForwarding(request); });
+  });
 }
 
 StatusOr<proto::ProbeReply> ShardedControl::Probe(const proto::ProbeRequest& request) {

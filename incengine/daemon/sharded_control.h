@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "base/status.h"
@@ -59,15 +60,17 @@ class ShardedControl {
   // No shard but this one, which sees to it itself, has a group of this id; else ALREADY_EXISTS.
   Status CheckIdIsFree(uint64_t group_id, size_t shard);
 
-  // Whether this manager may change something, which then is its switch.
-  Status Enter(const proto::Fence& manager, bool takes_over = false);
-  // Of whomever; true also if a shard does not say so in time.
-  bool HasContexts();
+  // Does what this manager asks for, if it may, and then the switch is its. Nobody else changes anything
+  // meanwhile: else another one could take a switch whose first context is being installed.
+  template <typename Act>
+  auto Change(const proto::Fence& manager, const Act& act, bool takes_over = false) -> decltype(act());
+  // Of all shards; nothing if one does not say so in time.
+  std::optional<ContextUse> Use();
 
   const std::vector<Shard> shards_;
   std::mutex fencing_;  // guards fence_
   Fence fence_;
-  std::mutex installing_;  // held while a group is installed, so that no two shards get the same id
+  std::mutex changing_;  // taken before fencing_
 };
 
 }  // namespace epic::daemon

@@ -1,20 +1,7 @@
-// A switch in several shards, as the control plane sees it: real loops on threads of their own, no interfaces.
+// A switch whose groups are divided among shards.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <array>
-#include <future>
-#include <map>
-#include <memory>
-#include <set>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "incengine/daemon/shard.h"
-#include "incengine/daemon/sharded_control.h"
-#include "roce/frame.h"
-#include "roce/frame_testing.h"
+#include "incengine/daemon/shards_testing.h"
 
 namespace epic::daemon {
 namespace {
@@ -22,137 +9,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-constexpr size_t kShards = 3;
-constexpr size_t kArena = 65536;  // of each
-constexpr Ipv4 kAddress{0x0a00ff01};
-constexpr roce::MacAddress kMac = {2, 0, 0, 0, 0, 9};
-const PortNames kPorts = {"p0", "p1"};
-
-class NoFrames final : public engine::FrameSink {
- public:
-  void Send(PortId, std::span<const uint8_t>) override {}
-  void SetTimer(engine::TimerId, Nanos) override {}
-};
-
-// What is one shard's own, and touched on its thread only.
-struct OneShard {
-  OneShard()
-      : control({"s1", "1.2.3", 77}, kPorts, sw, [this] { return ports; }, nullptr,
-                [this](const engine::ProbeTarget& target) {
-                  return engine::ProbeAnswer{.asked = probed.insert(target.port).second};
-                }) {
-    for (const std::string& name : kPorts)
-      ports.push_back({.name = name, .interface = {.exists = true, .up = true, .mtu = 4200}});
-    thread = std::thread([this] { loop.Run(); });
-  }
-  ~OneShard() {
-    loop.Post([this] { loop.Stop(); });
-    thread.join();
-  }
-
-  io::EventLoop loop{0};
-  engine::Switch sw{{.address = kAddress, .mac = kMac, .port_count = 2, .arena_bytes = kArena}};
-  std::vector<PortState> ports;
-  std::set<PortId> probed;
-  SwitchControl control;
-  std::thread thread;
-};
-
-class ShardsTest : public ::testing::Test {
- protected:
-  // Does something on the shard's thread, and waits for it.
-  template <typename Do>
-  void On(size_t shard, const Do& what) {
-    const auto done = std::make_shared<std::promise<void>>();
-    shards_[shard].loop.Post([this, shard, &what, done] {
-      what(shards_[shard]);
-      done->set_value();
-    });
-    done->get_future().wait();
-  }
-  std::vector<uint64_t> GroupsOn(size_t shard) {
-    std::vector<uint64_t> ids;
-    On(shard, [&ids](OneShard& at) {
-      for (const auto& [id, group] : at.sw.engine().groups()) ids.push_back(id);
-    });
-    return ids;
-  }
-  // A frame that has come to the shard by the port.
-  void Receive(size_t shard, PortId port, Qpn qpn) {
-    roce::Packet packet;
-    packet.src_ip = Ipv4{0x0a000001};
-    packet.dst_ip = kAddress;
-    packet.bth.opcode = roce::Opcode::kRcSendOnly;
-    packet.bth.dest_qp = qpn;
-    std::vector<uint8_t> frame(roce::FrameBytes(packet));
-    roce::WriteFrame({.dst = kMac, .src = {2, 0, 0, 0, 0, 1}, .ip_id = 0, .vlan = {}}, packet, frame);
-    On(shard, [&](OneShard& at) {
-      NoFrames sink;
-      at.sw.OnFrame(kSecond, port, frame, sink);
-    });
-  }
-  Status Install(const proto::GroupConfig& group) {
-    proto::InstallRequest request;
-    *request.mutable_group() = group;
-    return control_.Install(request).status();
-  }
-  Status Remove(uint64_t id, uint32_t generation = 1) {
-    proto::RemoveRequest request;
-    request.set_group_id(id);
-    request.set_generation(generation);
-    return control_.Remove(request).status();
-  }
-
-  std::array<OneShard, kShards> shards_;
-  ShardedControl control_{[this] {
-    std::vector<ShardedControl::Shard> all;
-    for (OneShard& shard : shards_) all.push_back({&shard.loop, &shard.control});
-    return all;
-  }()};
-};
-
-proto::Fence Manager(const std::string& cluster, uint64_t epoch) {
-  proto::Fence manager;
-  manager.set_cluster(cluster);
-  manager.set_epoch(epoch);
-  manager.set_keeps(true);
-  return manager;
-}
-
-proto::EndpointConfig Endpoint(uint32_t qpn, uint32_t port) {
-  proto::EndpointConfig endpoint;
-  endpoint.set_local_qpn(qpn);
-  endpoint.set_remote_ip(0x0a000001 + port);
-  endpoint.set_remote_qpn(0x11);
-  endpoint.set_remote_mac(std::string("\x02\0\0\0\0\1", 6));
-  endpoint.set_port(kPorts[port]);
-  return endpoint;
-}
-
-// Two hosts, whose QPNs have this low byte, under a root elsewhere. About 17 KB of an arena.
-proto::GroupConfig Group(uint64_t id, uint32_t low_byte) {
-  proto::GroupConfig group;
-  group.set_group_id(id);
-  group.set_generation(1);
-  group.set_name("job");
-  group.set_mode(proto::MODE_TRANSLATED);
-  group.set_world_size(4);
-  group.set_path_mtu(512);
-  group.set_message_packets(2);
-  group.set_window_messages(4);
-  group.set_slots(16);
-  group.set_accumulator_mtus(2);
-  group.set_prompt_ns(20'000'000);
-  const uint32_t first = static_cast<uint32_t>(id) << 16 | low_byte;
-  for (uint32_t i = 0; i < 2; ++i) {
-    *group.add_children() = Endpoint(first + (i << 8), i);
-    group.mutable_children(static_cast<int>(i))->set_is_host(true);
-    group.mutable_children(static_cast<int>(i))->add_ranks(i);
-  }
-  *group.mutable_parent() = Endpoint(first + 0x200, 1);
-  return group;
-}
 
 uint64_t Value(const proto::DumpReply& dump, const std::string& name) {
   for (const auto& counter : dump.counters()) {
@@ -184,56 +40,19 @@ TEST_F(ShardsTest, AGroupIsOnTheShardOfItsQpns) {
   EXPECT_EQ(dump->info().capability().arena_free_bytes(), kShards * kArena - bytes);
 }
 
-// On whichever shard its contexts are.
-TEST_F(ShardsTest, WhatAnotherManagerAsksOfASwitchWithContextsIsRefused) {
-  proto::InstallRequest install;
-  *install.mutable_group() = Group(7, 2);
-  *install.mutable_fence() = Manager("first", 3);
-  ASSERT_TRUE(control_.Install(install).ok());
-  proto::EngineInfo info = *control_.Describe();
-  EXPECT_EQ(info.fence().SerializeAsString(), Manager("first", 3).SerializeAsString());
-  EXPECT_TRUE(info.fenced());
-  const auto refuses = [this](const proto::Fence& manager) {
-    proto::InstallRequest another;
-    *another.mutable_group() = Group(8, 1);
-    another.set_takes_refusal(true);
-    *another.mutable_fence() = manager;
-    proto::RemoveRequest remove;
-    remove.set_group_id(7);
-    remove.set_generation(1);
-    *remove.mutable_fence() = manager;
-    proto::FailRequest fail;
-    fail.set_group_id(7);
-    fail.set_generation(1);
-    *fail.mutable_fence() = manager;
-    proto::SetForwardingRequest forwarding;
-    *forwarding.mutable_fence() = manager;
-    proto::HoldRequest hold;
-    *hold.mutable_fence() = manager;
-    for (const Status& status :
-         {control_.Install(another).status(), control_.Remove(remove).status(), control_.Fail(fail).status(),
-          control_.SetForwarding(forwarding).status(), control_.Hold(hold).status()}) {
-      EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition) << status;
-      EXPECT_THAT(std::string(status.message()), HasSubstr("fenced: "));
-    }
-    EXPECT_THAT(GroupsOn(2), ElementsAre(7));
-  };
-  refuses(Manager("second", 9));
-  refuses(Manager("first", 2));
-  proto::HoldRequest takes_over;
-  *takes_over.mutable_fence() = Manager("second", 1);
-  takes_over.set_takes_over(true);
-  EXPECT_TRUE(control_.Hold(takes_over).ok());
-  refuses(Manager("first", 3));
-  proto::RemoveRequest remove;
-  remove.set_group_id(7);
-  remove.set_generation(1);
-  *remove.mutable_fence() = Manager("second", 1);
-  EXPECT_TRUE(control_.Remove(remove).ok());
-  info = *control_.Describe();
-  EXPECT_FALSE(info.fenced()) << "there is nothing left to be taken from";
-  install.mutable_fence()->set_epoch(4);
-  EXPECT_TRUE(control_.Install(install).ok());
+TEST_F(ShardsTest, ContextsOfAllShardsAreTold) {
+  for (const uint32_t low : {0u, 1u, 2u}) EXPECT_TRUE(Install(Group(7 + low, low)).ok());
+  proto::FailRequest fail;
+  fail.set_group_id(8);
+  fail.set_generation(1);
+  ASSERT_TRUE(control_.Fail(fail).ok());
+  const proto::EngineInfo info = *control_.Describe();
+  std::map<uint64_t, bool> stopped;
+  for (const proto::ContextInfo& context : info.contexts()) {
+    EXPECT_EQ(context.generation(), 1u);
+    stopped[context.group_id()] = context.stopped();
+  }
+  EXPECT_EQ(stopped, (std::map<uint64_t, bool>{{7, false}, {8, true}, {9, false}}));
 }
 
 TEST_F(ShardsTest, AGroupWhoseQpnsAreOfSeveralShardsIsRefused) {

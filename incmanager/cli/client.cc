@@ -291,7 +291,7 @@ int Adopt(const ClientOptions& options, const std::string& switch_name) {
   proto::AdoptRequest request;
   request.set_switch_name(switch_name);
   return Ask(options, &Stub::Adopt, request, [&](const proto::AdoptReply&) {
-    return fmt::format("switch {} is this manager's when its agent registers next, within seconds\n",
+    return fmt::format("switch {} is this manager's when its agent is heard next, within seconds\n",
                        switch_name);
   });
 }

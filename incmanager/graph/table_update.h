@@ -1,5 +1,5 @@
 // Takes the switches of a network from one set of forwarding tables to another without a loop in between
-// (docs/PROTOCOL.md, "Forwarding tables"): what is to change is withdrawn everywhere before any of what is
+// (docs/PROTOCOL-CONTROL.md, section 14): what is to change is withdrawn everywhere before any of what is
 // new is set. Sans-IO: answers and time come in, what is to be sent goes out.
 //
 //   withdrawing  each switch keeps only those of its ways that are wanted as they are

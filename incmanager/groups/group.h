@@ -152,6 +152,7 @@ struct Group {
   GroupPlan plan;
   Footprint footprint;  // of the plan
   Nanos placed = 0;     // when it was made
+  Nanos ran = 0;        // since when all its switches have their contexts; 0: since before this manager
   uint32_t path_mtu = 0;
   Window window;
   uint32_t inline_bytes = 0;

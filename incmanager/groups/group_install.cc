@@ -232,6 +232,8 @@ void GroupLife::GoByHosts(Nanos now, Group* group, const Failure& refused) {
 
 void GroupLife::Run(Nanos now, Group* group) {
   group->phase = GroupPhase::kRunning;
+  group->ran = now;
+  NoteContexts(*group);
   GiveMulticast(now, group);
   const std::string running = fmt::format("group {}: running with {}", group->spec.name,
                                           Counted(group->spec.world_size, "rank", "ranks"));

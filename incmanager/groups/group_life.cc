@@ -78,7 +78,7 @@ void GroupLife::OnJoin(Nanos now, SessionId session, const JoinRequest& join) {
     world_->NoteRefused(session, failure,
                         fmt::format("group {}: rank {} of {} refused: {}", join.group, join.rank,
                                     ToString(join.ip), failure.message));
-    return world_->Send(session, failure);
+    return world_->Refuse(session, failure);
   }
   if (group == nullptr) group = &Begin(std::move(first));
   const Nanos timeout =
@@ -262,6 +262,7 @@ void GroupLife::Forget(uint64_t id) {
   const Group& group = groups_.at(id);
   due_.erase({group.due, id});
   for (const auto& [rank, member] : group.members) sessions_.erase(member.session);
+  for (const ContextPlan& context : group.plan.contexts) ran_at_[context.node].erase(id);
   const auto live = live_.find(group.spec.name);
   if (live != live_.end() && live->second == id) live_.erase(live);
   groups_.erase(id);

@@ -74,6 +74,8 @@ class GroupWorld {
  public:
   virtual ~GroupWorld() = default;
   virtual void Send(SessionId session, const SessionEvent& event) = 0;
+  // The same to one that has been promised nothing. It may overtake the others.
+  virtual void Refuse(SessionId session, const Failure& failure) { Send(session, failure); }
   // Calls for one switch are carried out in this order. Each Install is answered by OnInstalled, each Remove
   // by OnRemoved.
   virtual void Install(NodeId node, const ContextPlan& context) = 0;
@@ -174,9 +176,11 @@ class GroupLife {
   void OnInstalled(Nanos now, NodeId node, uint64_t group_id, const InstallAnswer& answer);
   void OnRemoved(Nanos now, NodeId node, uint64_t group_id);
   void OnContextsLost(Nanos now, NodeId node);
-  // The groups of which the switch has contexts: those that have run since before this manager and are not among them
-  // have lost theirs.
-  void OnContexts(Nanos now, NodeId node, const std::set<uint64_t>& group_ids);
+  // What contexts the switch has. Those that run and were to have one there by then (as_of; 0: since before
+  // this manager) fail if it is missing, or has been stopped. by: who else has the switch, for people.
+  void OnContexts(Nanos now, NodeId node, const ContextReports& contexts, Nanos as_of, const std::string& by);
+  // Whether a group has a context there, or is to have it, or has one that is to be removed.
+  bool Means(NodeId node, uint64_t group_id, uint32_t generation) const;
   // why: who says so, for people.
   void OnSwitchLost(Nanos now, NodeId node, const std::string& why);
   // A link is told to have no carrier: groups that cross it fail if it is lost for those that have been there
@@ -280,6 +284,7 @@ class GroupLife {
   void RefuseNetwork(Nanos now, Group* group, const Failure& failure);
   void GoByHosts(Nanos now, Group* group, const Failure& refused);
   void Run(Nanos now, Group* group);
+  void NoteContexts(const Group& group);
   // group_multicast.cc.
   void GiveMulticast(Nanos now, Group* group);
 
@@ -299,6 +304,9 @@ class GroupLife {
   // What `end`, which `from` has said, is told as.
   void PassOn(const Group& group, const Member& from, PeerEnd end);
   void TellJoined(const Group& group, const Member& member);
+  // What is wrong with its context; ok: nothing.
+  Failure ContextLost(const Group& group, NodeId node, const ContextReports& contexts,
+                      const std::string& by) const;
   // group_resume.cc. Whether it is a rank that is away, and was perhaps not told Joined before its manager
   // ended: then it is told so now, or how its group has ended.
   bool JoinsAgain(Nanos now, SessionId session, const JoinRequest& join);
@@ -335,6 +343,8 @@ class GroupLife {
   std::function<std::string()> secrets_;
   std::set<std::string> begun_;                  // of these, not given by TakeBegun
   std::map<uint64_t, Group> groups_;
+  std::map<NodeId, std::set<uint64_t>>
+      ran_at_;  // groups that have run with a context there, until they are gone
   EndedGroups ends_;
   std::map<std::string, uint64_t> live_;    // groups that are not failed, by name
   std::map<SessionId, uint64_t> sessions_;  // session -> group

@@ -7,6 +7,13 @@
 #include "incmanager/groups/group_life.h"
 
 namespace epic::manager {
+namespace {
+
+bool HasContext(const GroupPlan& plan, NodeId node) {
+  return std::ranges::find(plan.contexts, node, &ContextPlan::node) != plan.contexts.end();
+}
+
+}  // namespace
 
 void GroupLife::OnNetwork(const std::vector<Forwarding>& tables) {
   forwarding_ = tables;
@@ -53,10 +60,51 @@ void GroupLife::OnContextsLost(Nanos now, NodeId node) {
   const Failure lost =
       SwitchFailure(ErrorCode::kSwitchLost, name,
                     fmt::format("switch {} lost its contexts: its engine started anew", name));
-  FailWhere(now, [&](const Group& group) {
-    const auto& contexts = group.plan.contexts;
-    return std::ranges::find(contexts, node, &ContextPlan::node) == contexts.end() ? Failure{} : lost;
-  });
+  FailWhere(now, [&](const Group& group) { return HasContext(group.plan, node) ? lost : Failure{}; });
+}
+
+void GroupLife::OnContexts(Nanos now, NodeId node, const ContextReports& contexts, Nanos as_of,
+                           const std::string& by) {
+  std::vector<std::pair<uint64_t, Failure>> hit;
+  for (const uint64_t id : ran_at_[node]) {
+    Group& group = groups_.at(id);
+    const bool was_unsure = group.unsure.contains(node);
+    // What it says may be of before it was asked for this context, unless it is older than this manager.
+    const bool is_judged =
+        IsInUse(group.phase) && !group.removal_started && (was_unsure || as_of > group.ran);
+    if (is_judged) {
+      if (Failure lost = ContextLost(group, node, contexts, by); !lost.ok()) hit.emplace_back(id, lost);
+    }
+    group.unsure.erase(node);
+  }
+  for (const auto& [id, failure] : hit) FailGroup(now, &groups_.at(id), failure);
+}
+
+void GroupLife::NoteContexts(const Group& group) {
+  for (const ContextPlan& context : group.plan.contexts) ran_at_[context.node].insert(group.id);
+}
+
+Failure GroupLife::ContextLost(const Group& group, NodeId node, const ContextReports& contexts,
+                               const std::string& by) const {
+  const std::string& name = topology_->nodes[node].name;
+  const auto lost = [&name](const std::string& what) {
+    return SwitchFailure(ErrorCode::kSwitchLost, name, fmt::format("switch {} {}", name, what));
+  };
+  const auto found = contexts.find(group.id);
+  const bool is_there =
+      found != contexts.end() && found->second.generation.value_or(group.generation) == group.generation;
+  if (!is_there && group.unsure.contains(node)) {
+    return lost(
+        "lost its contexts while the manager was away: its engine started anew, or another removed them");
+  }
+  if (!is_there) return lost("has no context of it any more, and its engine is the same: " + by);
+  return found->second.stopped ? lost("has stopped it: " + by) : Failure{};
+}
+
+bool GroupLife::Means(NodeId node, uint64_t group_id, uint32_t generation) const {
+  const auto found = groups_.find(group_id);
+  if (found == groups_.end() || found->second.generation != generation) return false;
+  return HasContext(found->second.plan, node) || HasContext(found->second.refused, node);
 }
 
 void GroupLife::OnSwitchLost(Nanos now, NodeId node, const std::string& why) {

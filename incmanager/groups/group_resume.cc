@@ -52,6 +52,7 @@ void GroupLife::ResumeGroup(Nanos now, Group group) {
   if (group.allocation) load_.Apply(*group.allocation);
   if (group.multicast) ++multicast_changes_;
   live_[group.spec.name] = group.id;
+  NoteContexts(group);
   const uint64_t id = group.id;
   SetDue(&groups_.emplace(id, std::move(group)).first->second);
 }
@@ -87,18 +88,6 @@ const Group* GroupLife::FindKept(uint64_t group_id) const {
   // One rank that cannot come back would end it.
   const auto stays_away = [](const auto& member) { return member.second.secret.empty(); };
   return std::ranges::any_of(group->members, stays_away) ? nullptr : group;
-}
-
-void GroupLife::OnContexts(Nanos now, NodeId node, const std::set<uint64_t>& group_ids) {
-  const std::string& name = topology_->nodes[node].name;
-  const Failure lost = SwitchFailure(ErrorCode::kSwitchLost, name,
-                                     fmt::format("switch {} lost its contexts while the manager was away: "
-                                                 "its engine started anew, or another removed them",
-                                                 name));
-  FailWhere(now, [&](const Group& group) {
-    return group.unsure.contains(node) && !group_ids.contains(group.id) ? lost : Failure{};
-  });
-  for (auto& [id, group] : groups_) group.unsure.erase(node);
 }
 
 std::optional<Ipv4> GroupLife::OnSessionAway(Nanos now, SessionId session, Nanos within,
@@ -178,7 +167,7 @@ void GroupLife::OnRejoin(Nanos now, SessionId session, const RejoinRequest& rejo
     world_->NoteRefused(
         session, failure,
         fmt::format("group {}: rank {} that comes back refused: {}", rejoin.group, rejoin.rank, why));
-    world_->Send(session, failure);
+    world_->Refuse(session, failure);
   };
   const auto found = groups_.find(rejoin.group_id);
   const GroupEnd* const end = EndOf(rejoin.group);

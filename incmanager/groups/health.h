@@ -1,5 +1,5 @@
 // Who is lost: what is known of a switch and of one of its links, and what follows. One pure function;
-// docs/PROTOCOL.md, section 7.1, has its table. health_watch.h collects the evidence.
+// docs/PROTOCOL-CONTROL.md, section 7.1, has its table. health_watch.h collects the evidence.
 #pragma once
 
 #include <cstdint>

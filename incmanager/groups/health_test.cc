@@ -1,4 +1,4 @@
-// The table of docs/PROTOCOL.md, section 7.1, row by row and at every bound.
+// The table of docs/PROTOCOL-CONTROL.md, section 7.1, row by row and at every bound.
 #include "incmanager/groups/health.h"
 
 #include <gtest/gtest.h>

@@ -6,6 +6,7 @@
 #include <queue>
 #include <utility>
 
+#include "base/stable_hash.h"
 #include "incmanager/policies/flooding.h"
 
 namespace epic::manager {
@@ -14,13 +15,6 @@ namespace {
 // What a link costs that is down: more than any way over links that are up.
 constexpr uint32_t kDownCost = 1 << 16;
 constexpr uint32_t kFar = UINT32_MAX;
-
-// FNV-1a: stable across runs and machines, unlike std::hash.
-uint64_t HashOf(const std::string& text) {
-  uint64_t hash = 14695981039346656037u;
-  for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211u;
-  return hash;
-}
 
 // Every bit of the sum decides on every bit of the result.
 uint64_t Mixed(uint64_t a, uint64_t b, uint64_t c) {
@@ -34,13 +28,13 @@ class Computer {
  public:
   Computer(const Topology& topology, const ForwardingHistory& before)
       : topology_(topology), before_(before), links_(topology.nodes.size()), hosts_(topology.nodes.size()) {
-    for (const Node& node : topology.nodes) hashes_.push_back(HashOf(node.name));
+    for (const Node& node : topology.nodes) hashes_.push_back(StableHash(node.name));
     for (const NodeId at : topology.switches) {
       const std::vector<Hop>& hops = topology.nodes[at].hops;
       for (uint32_t i = 0; i < hops.size(); ++i) {
         if (hops[i].state == LinkState::kGone || !topology.IsSwitch(hops[i].peer)) continue;
         const bool up = topology.Carries({at, i});
-        links_[at].push_back({i, hops[i].peer, up ? 1 : kDownCost, HashOf(hops[i].port)});
+        links_[at].push_back({i, hops[i].peer, up ? 1 : kDownCost, StableHash(hops[i].port)});
         if (!up) down_.push_back({at, hops[i].peer});
       }
     }

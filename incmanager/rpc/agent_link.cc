@@ -257,6 +257,16 @@ void AgentLink::Fail(uint64_t group_id, uint32_t generation, Done done) {
 void AgentLink::SetForwarding(const proto::ForwardingTable& table, Done done) {
   proto::SetForwardingRequest request;
   *request.mutable_table() = table;
+  AskForwarding(std::move(request), std::move(done));
+}
+
+void AgentLink::KeepForwarding(uint64_t hash, Done done) {
+  proto::SetForwardingRequest request;
+  request.set_keeps(hash);
+  AskForwarding(std::move(request), std::move(done));
+}
+
+void AgentLink::AskForwarding(proto::SetForwardingRequest request, Done done) {
   Sign(&request);
   impl_->Enqueue<proto::SetForwardingRequest, proto::SetForwardingReply>(
       &Impl::Stub::AsyncSetForwarding, request,

@@ -53,6 +53,7 @@ class AgentLink {
   void Remove(uint64_t group_id, uint32_t generation, Done done);
   void Fail(uint64_t group_id, uint32_t generation, Done done);
   void SetForwarding(const proto::ForwardingTable& table, Done done);
+  void KeepForwarding(uint64_t hash, Done done);
 
   // Does not wait for calls in the queue, nor they for this. done runs on the agents' thread or on the
   // caller's.
@@ -72,6 +73,7 @@ class AgentLink {
  private:
   template <typename Request>
   void Sign(Request* request) const;
+  void AskForwarding(proto::SetForwardingRequest request, Done done);
 
   class Impl;
   const proto::Fence manager_;

@@ -46,6 +46,7 @@ class Rank {
     *message.mutable_join() = join;
     stream_->Write(message);
   }
+  void Say(const proto::ClientMessage& message) { stream_->Write(message); }
   void Leave() {
     proto::ClientMessage message;
     message.mutable_leave()->set_drained(true);

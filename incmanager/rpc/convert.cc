@@ -266,7 +266,12 @@ proto::ForwardingTable ToProto(const Topology& topology, NodeId node, const Forw
     proto::GroupPorts& group = *out.add_groups();
     group.set_mac(Bytes(mac));
     group.mutable_ports()->Add(ports.begin(), ports.end());
+    std::sort(group.mutable_ports()->begin(), group.mutable_ports()->end());
   }
+  // Nodes may have other numbers for another manager, and hops another order: one table has one hash.
+  std::sort(out.mutable_flood_ports()->begin(), out.mutable_flood_ports()->end());
+  std::sort(out.mutable_entries()->begin(), out.mutable_entries()->end(),
+            [](const auto& one, const auto& other) { return one.mac() < other.mac(); });
   return out;
 }
 

@@ -19,6 +19,8 @@ namespace epic::manager {
 
 JoinRequest FromProto(const proto::Join& join);
 EngineReport FromProto(const proto::EngineInfo& info);
+// What contexts it says that it has.
+ContextReports ContextsOf(const proto::EngineInfo& info);
 // Of a call that gRPC says has succeeded: installed, or refused.
 InstallAnswer FromProto(const proto::InstallReply& reply);
 GroupSpec FromProto(const proto::CreateGroupRequest& request);

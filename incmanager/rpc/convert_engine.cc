@@ -105,6 +105,14 @@ EngineReport FromProto(const proto::EngineInfo& info) {
   return out;
 }
 
+ContextReports ContextsOf(const proto::EngineInfo& info) {
+  ContextReports contexts;
+  for (const uint64_t id : info.group_ids()) contexts[id] = {};
+  for (const proto::ContextInfo& context : info.contexts())
+    contexts[context.group_id()] = {.generation = context.generation(), .stopped = context.stopped()};
+  return contexts;
+}
+
 InstallAnswer FromProto(const proto::InstallReply& reply) {
   if (!reply.has_refusal()) return {.arena_bytes = reply.arena_bytes()};
   const proto::Refusal& refusal = reply.refusal();

@@ -117,6 +117,20 @@ TEST(Convert, ASwitchHasWhatItStates) {
   EXPECT_TRUE(FromProto(info).blocks);
 }
 
+// Another manager's nodes and ports may have another order.
+TEST(Convert, ATableHasOneFormAndOneHash) {
+  const Topology topology = testing::Tree32().Build();
+  const NodeId root = *topology.FindSwitch("root");
+  Forwarding table;
+  table.hop_to.assign(topology.nodes.size(), 0);
+  table.flood_ports = {"swp1", "swp2"};
+  table.group_ports[Mac{1}] = {"swp1", "swp2"};
+  const proto::ForwardingTable one = ToProto(topology, root, table);
+  for (int i = 1; i < one.entries_size(); ++i) EXPECT_LT(one.entries(i - 1).mac(), one.entries(i).mac());
+  table.flood_ports = table.group_ports[Mac{1}] = {"swp2", "swp1"};
+  EXPECT_EQ(ToProto(topology, root, table).SerializeAsString(), one.SerializeAsString());
+}
+
 TEST(Convert, APortHasItsNeighbours) {
   proto::EngineInfo info;
   proto::PortInfo& port = *info.add_ports();

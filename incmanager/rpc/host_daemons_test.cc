@@ -101,7 +101,9 @@ class DaemonLife : public testing::Life {
         proto::ProbeReply reply;
         reply.set_asked(true);
         reply.set_answered(host_lives ? 1 : 0);
-        Do([&, witness = witness, about = about] { state->OnProbed(now, witness, about, reply); });
+        Do([&, witness = witness, about = about] {
+          state->OnProbed(now, witness, about, asked.value_or(topology().nodes[about].address), reply);
+        });
       }
     }
   }
@@ -120,6 +122,7 @@ class DaemonLife : public testing::Life {
   }
 
   bool host_lives = true;
+  std::optional<Ipv4> asked;  // what switches have asked for, where it is not who is to be asked now
   std::vector<std::pair<NodeId, NodeId>> probes;
   std::map<std::pair<HostId, uint64_t>, std::vector<proto::ServerMessage>> to_ranks;
   std::vector<HostId> ended;
@@ -150,6 +153,17 @@ TEST(HostDaemons, OneThatEndsAndComesBackEndsNothing) {
   for (const SessionId session : own) life.Leave(session);
   EXPECT_TRUE(life.to_ranks[std::make_pair(HostId{6}, 17)].back().has_left());
   EXPECT_TRUE(life.told[own[1]].back().has_left());
+}
+
+// A host may get another address meanwhile.
+TEST(HostDaemons, WhatWasAskedWithAnotherAddressDoesNotCount) {
+  DaemonLife life;
+  const std::vector<SessionId> own = life.Run(5);
+  life.host_lives = false;
+  life.asked = Ipv4{0x0a0000fe};
+  life.Do([&] { life.state->OnHostClosed(life.now, 5); });
+  life.PassWith(10, {});
+  EXPECT_EQ(life.FailureOf(own[0]), "");
 }
 
 TEST(HostDaemons, ARankThatDiedMeanwhileIsLostSoonAfter) {

@@ -1,5 +1,5 @@
-// Slow is not dead (docs/PROTOCOL.md, section 7.1): processes that are scheduled late lose no group, and what is dead is
-// named all the same.
+// Slow is not dead (docs/PROTOCOL-CONTROL.md, section 7.1): processes that are scheduled late lose no group,
+// and what is dead is named all the same.
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
 

@@ -121,6 +121,9 @@ class LateWorld : public IdleWorld {
     agent::EngineVerdict verdict;
     Nanos asked = 0;                 // when the last call had ended
     std::optional<Nanos> answer_at;  // of the question that is open
+    uint64_t as_of = 0;              // the time in the manager's last reply, and before that question
+    uint64_t asked_as_of = 0;
+    proto::EngineInfo told;                // the answer
     std::map<NodeId, EchoHistory> echoes;  // by whom it asks
   };
   struct Rank {
@@ -158,7 +161,11 @@ class LateWorld : public IdleWorld {
       On(of.agent, now_ + kLatency, [this, node, &of, reply] {
         of.asked = now_;
         of.verdict.Answered();
-        if (reply.ok()) of.epoch = reply->epoch();
+        if (reply.ok()) {
+          of.epoch = reply->epoch();
+          of.as_of = reply->time();
+          of.answer_at.reset();
+        }
         On(of.agent, now_ + (reply.ok() ? kBeat : 0), [this, node] { AskEngine(node); });
       });
     });
@@ -166,7 +173,11 @@ class LateWorld : public IdleWorld {
   // A question stays open until it is answered; each beat waits for that for a while.
   void AskEngine(NodeId node) {
     Switch& of = *switches_[node];
-    if (!of.answer_at) of.answer_at = of.engine.RunsAt(now_ + kLatency);
+    if (!of.answer_at) {
+      of.answer_at = of.engine.RunsAt(now_ + kLatency);
+      of.asked_as_of = of.as_of;
+      At(*of.answer_at, [&of] { of.told = of.model.DescribeAll(); });
+    }
     const Nanos until = now_ + kEngineTimeout;
     On(of.agent, std::min(*of.answer_at, until), [this, node, &of, until] {
       // If both have come while it stood still, either may be seen first.
@@ -193,16 +204,20 @@ class LateWorld : public IdleWorld {
     request.set_epoch(of.epoch);
     request.set_engine_up(!of.verdict.down());
     request.set_engine_slow(!answers && !of.verdict.down());
-    if (!of.verdict.down()) *request.mutable_engine() = of.model.Describe();
+    if (!of.verdict.down()) *request.mutable_engine() = answers ? of.told : of.model.Describe();
+    if (answers) request.set_as_of(of.asked_as_of);
     const Nanos begin = now_, heard = manager_.RunsAt(begin + kLatency);
     // The manager works off what comes after its sender's deadline as well.
     On(manager_, begin + kLatency, [this, node, &of, request, begin] {
       const auto reply = state_.Heartbeat(now_, request);
       if (now_ > begin + kManagerTimeout) return;
-      On(of.agent, now_ + kLatency, [this, node, &of, again = !reply.ok() || reply->register_again()] {
-        if (again) return Register(node);
-        On(of.agent, now_ + kBeat, [this, node] { AskEngine(node); });
-      });
+      On(of.agent, now_ + kLatency,
+         [this, node, &of, again = !reply.ok() || reply->register_again(),
+          time = reply.ok() ? reply->time() : 0] {
+           if (again) return Register(node);
+           of.as_of = time;
+           On(of.agent, now_ + kBeat, [this, node] { AskEngine(node); });
+         });
     });
     if (heard + kMillisecond <= begin + kManagerTimeout) return;
     On(of.agent, begin + kManagerTimeout + kBeat, [this, node] { AskEngine(node); });
@@ -237,14 +252,15 @@ class LateWorld : public IdleWorld {
         On(of.agent, now_ + kLatency, [this, witness, about, answered, begin, reply] {
           On(manager_, now_ + kLatency, [this, witness, about, answered, begin, reply] {
             if (std::exchange(*answered, true) || now_ > begin + kProbeTimeout + kLatest) return;
-            state_.OnProbed(now_, witness, about, reply);
+            state_.OnProbed(now_, witness, about, topology_.nodes[about].address, reply);
           });
         });
       });
     });
     On(manager_, begin + kProbeTimeout, [this, witness, about, answered] {
       if (std::exchange(*answered, true)) return;
-      state_.OnProbed(now_, witness, about, MakeStatus(StatusCode::kDeadlineExceeded, "late"));
+      state_.OnProbed(now_, witness, about, topology_.nodes[about].address,
+                      MakeStatus(StatusCode::kDeadlineExceeded, "late"));
     });
   }
 

@@ -114,7 +114,7 @@ void ManagerState::RefuseJoin(SessionId id, const JoinRequest& join, const Failu
   NoteRefused(id, failure,
               fmt::format("group {}: rank {} of {} refused: {}", join.group, join.rank, ToString(join.ip),
                           failure.message));
-  TellAtOnce(id, ToProto(SessionEvent(failure)), true);
+  Refuse(id, failure);
 }
 
 }  // namespace epic::manager

@@ -179,9 +179,13 @@ void ManagerCore::SendToHostAtOnce(HostId host, const proto::ToHost& message) {
 void ManagerCore::EndHost(HostId host, const Status& status) {
   effects_.emplace_back([this, host, status] {
     mutex_.AssertHeld();
-    const auto found = hosts_.streams.find(host);
-    if (found != hosts_.streams.end()) found->second->End(ToGrpc(status));
+    EndHostAtOnce(host, status);
   });
+}
+
+void ManagerCore::EndHostAtOnce(HostId host, const Status& status) {
+  const auto found = hosts_.streams.find(host);
+  if (found != hosts_.streams.end()) found->second->End(ToGrpc(status));
 }
 
 void ManagerCore::SetAgent(NodeId node, const std::string& address) { LinkTo(node).SetAddress(address); }
@@ -195,12 +199,23 @@ AgentLink& ManagerCore::LinkTo(NodeId node) {
 void ManagerCore::SetForwarding(NodeId node, const proto::ForwardingTable& table) {
   effects_.emplace_back([this, node, table] {
     mutex_.AssertHeld();
-    LinkTo(node).SetForwarding(table, [this, node](const Status& status) {
-      const Turn turn(this, mutex_);
-      if (stop_) return;  // nothing more is asked of a link that goes
-      state_.OnForwardingSet(Now(), node, status);
-    });
+    LinkTo(node).SetForwarding(table, ForwardingSet(node));
   });
+}
+
+void ManagerCore::KeepForwarding(NodeId node, uint64_t hash) {
+  effects_.emplace_back([this, node, hash] {
+    mutex_.AssertHeld();
+    LinkTo(node).KeepForwarding(hash, ForwardingSet(node));
+  });
+}
+
+AgentLink::Done ManagerCore::ForwardingSet(NodeId node) {
+  return [this, node](const Status& status) {
+    const Turn turn(this, mutex_);
+    if (stop_) return;  // nothing more is asked of a link that goes
+    state_.OnForwardingSet(Now(), node, status);
+  };
 }
 
 void ManagerCore::Install(NodeId node, const proto::GroupConfig& group) {
@@ -238,9 +253,9 @@ void ManagerCore::Remove(NodeId node, uint64_t group_id, uint32_t generation) {
 }
 
 void ManagerCore::Probe(NodeId witness, NodeId about, const proto::ProbeRequest& request) {
-  LinkTo(witness).Probe(request, [this, witness, about](const StatusOr<proto::ProbeReply>& reply) {
+  LinkTo(witness).Probe(request, [this, witness, about, asked = Ipv4{request.ip()}](const auto& reply) {
     const MutexLock lock(probed_mutex_);
-    probed_.push_back({witness, about, reply});
+    probed_.push_back({witness, about, asked, reply});
   });
 }
 
@@ -260,7 +275,8 @@ void ManagerCore::TakeProbeReplies(Nanos now) {
     located.swap(located_);
   }
   for (const Located& answer : located) state_.OnLocated(now, answer.node, answer.ip, answer.reply);
-  for (const Probed& answer : probed) state_.OnProbed(now, answer.witness, answer.about, answer.reply);
+  for (const Probed& answer : probed)
+    state_.OnProbed(now, answer.witness, answer.about, answer.asked, answer.reply);
 }
 
 StatusOr<proto::DumpReply> ManagerCore::Tables(const proto::TablesRequest& request) {

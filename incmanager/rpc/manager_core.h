@@ -103,9 +103,11 @@ class ManagerCore : public ManagerWorld {
   void SendToHostAtOnce(HostId host, const proto::ToHost& message) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndHost(HostId host, const Status& status) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndHostAtOnce(HostId host, const Status& status) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetAgent(NodeId node, const std::string& address) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetForwarding(NodeId node, const proto::ForwardingTable& table) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void KeepForwarding(NodeId node, uint64_t hash) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Install(NodeId node, const proto::GroupConfig& group) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Fail(NodeId node, uint64_t group_id, uint32_t generation) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -164,6 +166,8 @@ class ManagerCore : public ManagerWorld {
 
   // Made when it is first needed; stays where it is from then on. To be called with the lock held.
   AgentLink& LinkTo(NodeId node) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What is done with a switch's answer.
+  AgentLink::Done ForwardingSet(NodeId node);
   void TickLoop();
   void SendSignsOfLife(Nanos now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // False if nobody changes one of these rows, nor has waited for that; else who is to look again.
@@ -190,6 +194,7 @@ class ManagerCore : public ManagerWorld {
   struct Probed {
     NodeId witness = kNoNode;
     NodeId about = kNoNode;
+    Ipv4 asked{};
     StatusOr<proto::ProbeReply> reply;
   };
   struct Located {

@@ -123,6 +123,14 @@ TEST_F(ManagerCoreHangs, AStoreThatHangsIsSaidAndWhatIsNewIsRefusedAndTheManager
   EXPECT_THAT(warnings().front(), HasSubstr("the manager's store hangs"));
   // It is not behind what waits.
   EXPECT_THAT(plane_.Join(Join(0, "new")).Next().failure().message(), HasSubstr("the manager's store hangs"));
+  // Nor is what strangers are told: who says that again and again would fill the manager's memory.
+  proto::ClientMessage rejoin, nothing;
+  rejoin.mutable_rejoin()->set_group("none");
+  for (const proto::ClientMessage& message : {rejoin, nothing}) {
+    Rank stranger(plane_.stub.get());
+    stranger.Say(message);
+    EXPECT_TRUE(stranger.Next().has_failure()) << message.ShortDebugString();
+  }
   grpc::ClientContext context;
   proto::CreateGroupRequest create;
   create.set_name("new");

@@ -55,6 +55,14 @@ void ManagerState::SignReply(const proto::RegisterRequest& request, proto::Regis
   if (request.engine().fence().cluster() == fence_.cluster()) adopted_.erase(request.name());
 }
 
+bool ManagerState::AwaitsAdoption(const proto::HeartbeatRequest& heartbeat) {
+  if (!heartbeat.engine_up() || !adopted_.contains(heartbeat.name())) return false;
+  const std::string& holder = heartbeat.engine().fence().cluster();
+  if (!holder.empty() && holder != fence_.cluster()) return true;
+  adopted_.erase(heartbeat.name());
+  return false;
+}
+
 Status ManagerState::Adopt(Nanos now, const std::string& switch_name) {
   now_ = now;
   if (!graph_.discovers() && !topology_.FindSwitch(switch_name))
@@ -63,10 +71,11 @@ Status ManagerState::Adopt(Nanos now, const std::string& switch_name) {
   if (adopted_.size() >= kMostAdopted && !adopted_.contains(switch_name)) {
     return MakeStatus(
         StatusCode::kResourceExhausted,
-        fmt::format("{} switches are to be adopted, and have not registered yet", adopted_.size()));
+        fmt::format("{} switches are to be adopted, and nothing has been heard of their agents yet",
+                    adopted_.size()));
   }
   adopted_.insert(switch_name);
-  Note(fmt::format("switch {}: to be adopted when its agent registers next", Shortened(switch_name)));
+  Note(fmt::format("switch {}: to be adopted when its agent is heard next", Shortened(switch_name)));
   return absl::OkStatus();
 }
 

@@ -61,6 +61,40 @@ TEST_F(ManagerFence, ASwitchWithContextsOfAnotherManagerIsRefusedUntilItIsAdopte
   EXPECT_FALSE(Register().ok()) << "once";
 }
 
+// Else it would stand until some day another one has the switch.
+TEST_F(ManagerFence, AWishForASwitchThatIsThisManagersGoesWithItsNextHeartbeat) {
+  const proto::Fence other = held();
+  held() = state_.fence();
+  const auto first = Register();
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_TRUE(state_.Adopt(kSecond, "root").ok());
+  proto::HeartbeatRequest beat;
+  beat.set_name("root");
+  beat.set_epoch(first->epoch());
+  beat.set_engine_up(true);
+  *beat.mutable_engine() = request_.engine();
+  EXPECT_FALSE(state_.Heartbeat(kSecond, beat)->register_again());
+  held() = other;
+  EXPECT_FALSE(Register().ok()) << "that was wished before it was another's";
+}
+
+TEST_F(ManagerFence, AWishForASwitchThatAnotherOneHasTakenIsCarriedOutByItsNextHeartbeat) {
+  const proto::Fence other = held();
+  held() = state_.fence();
+  const auto first = Register();
+  ASSERT_TRUE(first.ok()) << first.status();
+  held() = other;
+  proto::HeartbeatRequest beat;
+  beat.set_name("root");
+  beat.set_epoch(first->epoch());
+  beat.set_engine_up(true);
+  *beat.mutable_engine() = request_.engine();
+  EXPECT_FALSE(state_.Heartbeat(kSecond, beat)->register_again());
+  ASSERT_TRUE(state_.Adopt(kSecond, "root").ok());
+  EXPECT_TRUE(state_.Heartbeat(kSecond, beat)->register_again());
+  EXPECT_TRUE(Register()->takes_over());
+}
+
 TEST_F(ManagerFence, ASwitchWithoutContextsIsTaken) {
   request_.mutable_engine()->set_fenced(false);
   EXPECT_FALSE(Register()->takes_over());

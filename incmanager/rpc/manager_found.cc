@@ -43,7 +43,7 @@ void ManagerState::ResumeFound(Nanos now) {
       }
     }
   }
-  for (const auto& [node, contexts] : had_) groups_.OnContexts(now, node, contexts);
+  for (const auto& [node, contexts] : had_) groups_.OnContexts(now, node, contexts, 0, {});
   unfound_ = std::move(rest);
   if (!unfound_.empty()) return;
   had_.clear();
@@ -71,7 +71,7 @@ bool ManagerState::HoldsBack(SessionId id, const proto::ClientMessage& message) 
   }
   if (!failure.ok()) {
     ForgetReturning(id);
-    TellAtOnce(id, ToProto(SessionEvent(failure)), true);
+    Refuse(id, failure);
     return true;
   }
   if (!is_held) {

@@ -3,8 +3,7 @@
 // time. Whatever they are:
 //   - a call that is refused has a code, a reason, and changes nothing that the manager shows;
 //   - a failure that a rank is told has a code and a reason, and can be parsed;
-//   - what the manager installs passes the agent's checks and the engine's (no room is all that may be in the
-//   way);
+//   - what the manager installs passes the agent's checks and the engine's, if there is room;
 //   - an explanation changes nothing, and says of each switch why it is not the root, or that it is;
 //   - a rank that is told to run is told by which path, and why where it is not the network's;
 //   - when all have gone and everything is answered, no context is left, neither here nor on a switch.
@@ -37,11 +36,7 @@ const Topology& TheTopology() {
   return topology;
 }
 
-GroupOptions SmallGroups() {
-  GroupOptions options;
-  options.window_packets = 8;
-  return options;
-}
+GroupOptions SmallGroups() { return {.window_packets = 8}; }
 
 class Trial : private ManagerWorld {
  public:
@@ -129,7 +124,7 @@ class Trial : private ManagerWorld {
     proto::RegisterRequest valid;
     valid.set_name(topology_.nodes[node].name);
     valid.set_agent_address("10.0.0.1:7401");
-    *valid.mutable_engine() = model.Describe();
+    *valid.mutable_engine() = model.DescribeAll();
     const auto request = edited ? fuzz::Received(in_, kWords, valid) : std::optional(valid);
     if (!request) return;
     const auto reply = Checked([&] { return state_.Register(now_, *request); });
@@ -137,6 +132,7 @@ class Trial : private ManagerWorld {
     testing::SwitchModel& named = *switches_[*topology_.FindSwitch(request->name())];
     named.honest = request->SerializeAsString() == valid.SerializeAsString();
     model.epoch = reply->epoch();
+    model.as_of = reply->time();
     if (named.honest) model.RemoveAllBut(*reply);
   }
 
@@ -146,11 +142,13 @@ class Trial : private ManagerWorld {
     valid.set_name(topology_.nodes[node].name);
     valid.set_epoch(model.epoch);
     valid.set_engine_up(true);
-    *valid.mutable_engine() = model.Describe();
+    valid.set_as_of(model.as_of);
+    *valid.mutable_engine() = model.DescribeAll();
     const auto request = fuzz::Received(in_, kWords, valid);
     if (!request) return;
     const auto reply = Checked([&] { return state_.Heartbeat(now_, *request); });
     if (!reply.ok()) return;
+    model.as_of = reply->time();
     if (reply->register_again()) return Register(node, false);
     testing::SwitchModel& named = *switches_[*topology_.FindSwitch(request->name())];
     if (request->SerializeAsString() != valid.SerializeAsString()) named.honest = false;
@@ -331,6 +329,12 @@ class Trial : private ManagerWorld {
     });
   }
 
+  void KeepForwarding(NodeId node, uint64_t hash) override {
+    calls_[node].push_back([this, node, hash](bool, bool answer) {
+      state_.OnForwardingSet(now_, node, answer ? switches_[node]->KeepForwarding(hash) : Lost());
+    });
+  }
+
   void Install(NodeId node, const proto::GroupConfig& group) override {
     calls_[node].push_back([this, node, group](bool carry_out, bool answer) {
       testing::SwitchModel& model = *switches_[node];
@@ -363,11 +367,12 @@ class Trial : private ManagerWorld {
 
   void Probe(NodeId witness, NodeId about, const proto::ProbeRequest& request) override {
     EPIC_CHECK(agent::CheckProbe(request, switches_[witness]->Describe()).ok());
-    probes_[witness].push_back([this, witness, about](uint8_t what) {
+    probes_[witness].push_back([this, witness, about, asked = Ipv4{request.ip()}](uint8_t what) {
       proto::ProbeReply reply;
       reply.set_asked((what & 1) != 0);
       reply.set_answered(what >> 4);
-      state_.OnProbed(now_, witness, about, (what & 4) != 0 ? StatusOr<proto::ProbeReply>(Lost()) : reply);
+      state_.OnProbed(now_, witness, about, asked,
+                      (what & 4) != 0 ? StatusOr<proto::ProbeReply>(Lost()) : reply);
     });
   }
 

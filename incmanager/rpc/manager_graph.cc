@@ -116,26 +116,6 @@ void ManagerState::WantTables(Nanos now, std::vector<Forwarding> tables) {
   update_.Want(std::move(tables));
 }
 
-void ManagerState::SendTables(Nanos now) {
-  for (const TableUpdate::Order& order : update_.Due(now))
-    world_->SetForwarding(order.node, ToProto(topology_, order.node, order.table));
-}
-
-void ManagerState::OnForwardingSet(Nanos now, NodeId node, const Status& status) {
-  now_ = now;
-  const bool was_up = switches_.entry(node).state == SwitchState::kUp;
-  switches_.OnForwardingSet(node, status.ok());
-  update_.OnAnswer(node, status.ok());
-  const std::string& name = topology_.nodes[node].name;
-  if (!status.ok()) {
-    Warn(fmt::format("switch {}: forwarding table not set: {}", name,
-                     std::string(status.message().data(), status.message().size())));
-  } else if (!was_up) {
-    Note(fmt::format("switch {}: up", name));
-  }
-  SendTables(now);
-}
-
 void ManagerState::OnJoin(Nanos now, SessionId id, const JoinRequest& join) {
   if (const Failure failure = RefusesNew(join); !failure.ok()) return RefuseJoin(id, join, failure);
   if (IsSettling(now)) {

@@ -40,7 +40,7 @@ void ManagerState::OnHostMessage(Nanos now, HostId host, const proto::FromHost& 
         if (refusals_.IsNew(now, who, line)) Warn(line);
         // Its ranks go on by what it said before.
         if (hosts_.IsRegistered(host)) return;
-        return world_->EndHost(host, status);
+        return world_->EndHostAtOnce(host, status);
       }
       refusals_.Forget(fmt::format("host {}", Shortened(info->name)));
       Note(fmt::format("host {}: registered, {}", hosts_.NameOf(host), InWords(*info)));
@@ -49,12 +49,13 @@ void ManagerState::OnHostMessage(Nanos now, HostId host, const proto::FromHost& 
       groups_.OnDaemonBack(now, doubts_.End(addresses));
       proto::ToHost welcome;
       welcome.mutable_welcome();
-      return world_->SendToHost(host, welcome);
+      return world_->SendToHostAtOnce(host, welcome);
     }
     case proto::FromHost::kSaid: {
       const proto::RankSaid& said = message.said();
       if (!hosts_.IsRegistered(host)) {
-        return world_->EndHost(host, MakeStatus(StatusCode::kInvalidArgument, "a host says first who it is"));
+        return world_->EndHostAtOnce(host,
+                                     MakeStatus(StatusCode::kInvalidArgument, "a host says first who it is"));
       }
       const std::optional<SessionId> session = hosts_.FindSession(host, said.session());
       if (!said.has_message()) {
@@ -79,6 +80,7 @@ void ManagerState::ForgetSession(SessionId id) {
   held_.Remove(id);
   ForgetReturning(id);
   peers_.erase(id);
+  over_.erase(id);
   world_->OnCalls(id, nullptr);
 }
 
@@ -193,6 +195,7 @@ void ManagerState::AskHosts(Nanos now) {
 }
 
 void ManagerState::Tell(SessionId session, const proto::ServerMessage& message, bool last) {
+  if (last) over_.insert(session);
   const std::optional<HostTable::RankSession> by_host = hosts_.HostOf(session);
   if (!by_host) return world_->Send(session, message, last);
   // Its number stays until the daemon says that the rank's session has ended.
@@ -200,6 +203,7 @@ void ManagerState::Tell(SessionId session, const proto::ServerMessage& message, 
 }
 
 void ManagerState::TellAtOnce(SessionId session, const proto::ServerMessage& message, bool last) {
+  if (last) over_.insert(session);
   const std::optional<HostTable::RankSession> by_host = hosts_.HostOf(session);
   if (!by_host) return world_->SendAtOnce(session, message, last);
   world_->SendToHostAtOnce(by_host->host, Told(by_host->number, message, last));

@@ -63,9 +63,9 @@ void ManagerState::EndResumed(Nanos now, const proto::StoredGroup& stored, const
   groups_.EndResumed(now, gone, std::string(why.message()));
 }
 
-void ManagerState::OnSettled(Nanos now, NodeId node, const proto::EngineInfo& engine) {
-  const std::set<uint64_t> contexts(engine.group_ids().begin(), engine.group_ids().end());
-  groups_.OnContexts(now, node, contexts);
+void ManagerState::OnSettled(Nanos now, NodeId node, const proto::EngineInfo& engine,
+                             const ContextReports& contexts) {
+  groups_.OnContexts(now, node, contexts, 0, WhoElse(engine));
   if (!unfound_.empty()) had_[node] = contexts;
   const std::string& name = topology_.nodes[node].name;
   if (switches_kept_.insert(name).second) switches_changed_.insert(name);
@@ -88,7 +88,7 @@ void ManagerState::ForgetSwitch(const std::string& name, const std::string& why)
 
 void ManagerState::OnRejoin(Nanos now, SessionId id, const proto::Rejoin& rejoin) {
   if (groups_.HasSession(id) || waiting_.contains(id) || held_.Contains(id))
-    return Send(id, Failure{ErrorCode::kInvalidArgument, "a session joins one group only", -1, ""});
+    return Refuse(id, Failure{ErrorCode::kInvalidArgument, "a session joins one group only", -1, ""});
   groups_.OnRejoin(now, id,
                    {.group = Shortened(rejoin.group()),
                     .group_id = rejoin.group_id(),

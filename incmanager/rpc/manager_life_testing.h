@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,14 +53,34 @@ class Life : public IdleWorld {
     proto::RegisterRequest request;
     request.set_name(topology_.nodes[node].name);
     request.set_agent_address("10.0.0.1:7401");
-    *request.mutable_engine() = switches_[node]->Describe();
-    for (const auto& [id, group] : switches_[node]->engine().groups())
-      request.mutable_engine()->add_group_ids(id);
+    SwitchModel& of = *switches_[node];
+    *request.mutable_engine() = of.DescribeAll();
     Do([&] {
       const auto reply = state->Register(now, request);
       ASSERT_TRUE(reply.ok()) << reply.status();
-      switches_[node]->RemoveAllBut(*reply);
+      of.epoch = reply->epoch();
+      of.as_of = reply->time();
+      of.fence = reply->fence();
+      of.RemoveAllBut(*reply);
     });
+  }
+  // A heartbeat of its agent, which has asked its engine just now; or what it was told before.
+  void Beat(NodeId node, const std::optional<proto::EngineInfo>& said = {}) {
+    SwitchModel& of = *switches_[node];
+    proto::HeartbeatRequest request;
+    request.set_name(topology_.nodes[node].name);
+    request.set_epoch(of.epoch);
+    request.set_engine_up(true);
+    request.set_as_of(of.as_of);
+    *request.mutable_engine() = said.value_or(of.DescribeAll());
+    bool again = false;
+    Do([&] {
+      const auto reply = state->Heartbeat(now, request);
+      ASSERT_TRUE(reply.ok()) << reply.status();
+      of.as_of = reply->time();
+      again = reply->register_again();
+    });
+    if (again) Register(node);
   }
 
   // The manager is killed at the so manieth commit from now on, before it or behind it; what it would have
@@ -161,9 +182,15 @@ class Life : public IdleWorld {
   void SetForwarding(NodeId node, const proto::ForwardingTable& table) override {
     effects_.push_back([this, node, table] {
       Do([&] {
+        ++tables_sent;
         EXPECT_TRUE(switches_[node]->SetForwarding(table).ok());
         state->OnForwardingSet(now, node, absl::OkStatus());
       });
+    });
+  }
+  void KeepForwarding(NodeId node, uint64_t hash) override {
+    effects_.push_back([this, node, hash] {
+      Do([&] { state->OnForwardingSet(now, node, switches_[node]->KeepForwarding(hash)); });
     });
   }
   void Install(NodeId node, const proto::GroupConfig& group) override {
@@ -172,7 +199,9 @@ class Life : public IdleWorld {
     });
   }
   void Remove(NodeId node, uint64_t group_id, uint32_t generation) override {
-    effects_.push_back([this, node, group_id, generation] {
+    removed.emplace_back(group_id, generation);
+    auto& to = holds_removals ? held_removals_ : effects_;
+    to.push_back([this, node, group_id, generation] {
       Do([&] {
         switches_[node]->engine().Remove(group_id, generation);
         state->OnRemoved(now, node, group_id, absl::OkStatus());
@@ -180,15 +209,22 @@ class Life : public IdleWorld {
     });
   }
 
+  void AnswerRemovals() {
+    for (const auto& remove : std::exchange(held_removals_, {})) remove();
+  }
+
+  std::vector<std::pair<uint64_t, uint32_t>> removed;  // that were asked for: groups and generations
+  bool holds_removals = false;                         // until AnswerRemovals
   MemoryStore store;
   std::unique_ptr<ManagerState> state;
   std::map<SessionId, std::vector<proto::ServerMessage>> told;
+  int tables_sent = 0;
   Nanos now = 100 * kSecond;
 
  private:
   const Topology topology_;
   std::vector<std::unique_ptr<SwitchModel>> switches_;
-  std::deque<std::function<void()>> effects_;
+  std::deque<std::function<void()>> effects_, held_removals_;
   uint64_t starts_ = 0;
   int kill_at_ = 0;  // 0: it is not
   bool keeps_last_ = false, is_killed_ = false;

@@ -121,13 +121,13 @@ std::string ManagerState::WhoMisses(Nanos now, NodeId node) const {
   return fmt::format("{} {}", fmt::join(names, " and "), names.size() == 1 ? "has" : "have");
 }
 
-void ManagerState::OnProbed(Nanos now, NodeId witness, NodeId about,
+void ManagerState::OnProbed(Nanos now, NodeId witness, NodeId about, Ipv4 asked,
                             const StatusOr<proto::ProbeReply>& reply) {
-  if (!topology_.IsSwitch(about)) {
-    const Ipv4 host = topology_.nodes[about].address;
-    return reply.ok() ? doubts_.OnAnswer(host, reply->asked(), reply->answered()) : doubts_.OnNoAnswer(host);
-  }
-  if (!reply.ok()) return watch_.OnNoAnswer(about, {false, witness});
+  // It says nothing of who has another address by now.
+  const bool counts = reply.ok() && topology_.nodes[about].address == asked;
+  if (!topology_.IsSwitch(about))
+    return counts ? doubts_.OnAnswer(asked, reply->asked(), reply->answered()) : doubts_.OnNoAnswer(asked);
+  if (!counts) return watch_.OnNoAnswer(about, {false, witness});
   watch_.OnAnswer(now, about, {false, witness}, reply->asked(), reply->answered());
 }
 
@@ -142,6 +142,7 @@ void ManagerState::Apply(Nanos now, NodeId node, const SwitchChange& change) {
     groups_.OnSwitchLost(now, node, "its engine has stopped");
   }
   if (change.engine_down || change.new_engine) update_.OnGone(node);
+  if (change.new_engine) tables_.Forget(node);
   if (change.engine_down) graph_.SetPasses(node, false);
   if (change.set_forwarding) update_.OnReady(node, change.new_engine);
 }
@@ -169,9 +170,10 @@ StatusOr<proto::RegisterReply> ManagerState::Register(Nanos now, const proto::Re
   Apply(now, node, *change);
   graph_.SetPasses(node, true);
   graph_.OnReport(now, node, report);
-  OnSettled(now, node, request.engine());
+  FollowRegistered(now, node, request.engine());
   FollowGraph(now);
   proto::RegisterReply reply;
+  reply.set_time(static_cast<uint64_t>(now));
   reply.set_epoch(EpochOf(node));
   reply.set_heartbeat_ms(kHeartbeatMs);
   SignReply(request, &reply);
@@ -187,7 +189,7 @@ StatusOr<proto::HeartbeatReply> ManagerState::Heartbeat(Nanos now, const proto::
   const std::optional<NodeId> known = topology_.FindSwitch(request.name());
   // The same of an agent that somebody else has registered anew at its own address.
   const bool other = known && request.instance() != switches_.entry(*known).instance;
-  if (request.epoch() != (known ? EpochOf(*known) : epoch_) || other) {
+  if (request.epoch() != (known ? EpochOf(*known) : epoch_) || other || AwaitsAdoption(request)) {
     reply.set_register_again(true);
     return reply;
   }
@@ -196,6 +198,7 @@ StatusOr<proto::HeartbeatReply> ManagerState::Heartbeat(Nanos now, const proto::
   const StatusOr<SwitchChange> change =
       switches_.Heartbeat(now, request.name(), request.engine_up() ? &report : nullptr);
   if (!change.ok()) return change.status();
+  reply.set_time(static_cast<uint64_t>(now));
   reply.set_register_again(change->register_again);
   if (change->register_again) return reply;
   const NodeId node = *topology_.FindSwitch(request.name());
@@ -205,6 +208,7 @@ StatusOr<proto::HeartbeatReply> ManagerState::Heartbeat(Nanos now, const proto::
     graph_.SetPasses(node, true);
     graph_.OnReport(now, node, report);
     FollowRefused(now, node, report);
+    FollowEngine(now, node, request);
   }
   FollowGraph(now);
   return reply;
@@ -216,13 +220,13 @@ void ManagerState::OnMessage(Nanos now, SessionId id, const proto::ClientMessage
   switch (message.kind_case()) {
     case proto::ClientMessage::kJoin:
       if (groups_.HasSession(id) || waiting_.contains(id) || held_.Contains(id)) {
-        return Send(id, Failure{ErrorCode::kInvalidArgument, "a session joins one group only", -1, ""});
+        return Refuse(id, Failure{ErrorCode::kInvalidArgument, "a session joins one group only", -1, ""});
       }
       return OnJoin(now, id, FromProto(message.join()));
     case proto::ClientMessage::kRejoin:
-      return OnRejoin(now, id, message.rejoin());
+      return over_.contains(id) ? void() : OnRejoin(now, id, message.rejoin());
     case proto::ClientMessage::kLeave:
-      if (waiting_.erase(id) != 0 || held_.Remove(id)) return Send(id, LeftNote{});
+      if (waiting_.erase(id) != 0 || held_.Remove(id)) return TellAtOnce(id, ToProto(LeftNote{}), true);
       return groups_.OnLeave(now, id, RefusedOf(message.leave()));
     case proto::ClientMessage::kAbort: {
       if (waiting_.erase(id) != 0 || held_.Remove(id)) return;
@@ -246,9 +250,10 @@ void ManagerState::OnMessage(Nanos now, SessionId id, const proto::ClientMessage
     case proto::ClientMessage::kCalls:
       return world_->OnCalls(id, &message.calls());
     case proto::ClientMessage::KIND_NOT_SET:
-      return Send(
+      return Refuse(
           id, Failure{ErrorCode::kInvalidArgument,
-                      "a message is join, rejoin, leave, abort, probed, window, datagrams, peer or calls", -1, ""});
+                      "a message is join, rejoin, leave, abort, probed, window, datagrams, peer or calls", -1,
+                      ""});
   }
 }
 
@@ -266,19 +271,14 @@ void ManagerState::OnInstalled(Nanos now, NodeId node, uint64_t group_id, const 
   groups_.OnInstalled(now, node, group_id, answer);
 }
 
-void ManagerState::OnRemoved(Nanos now, NodeId node, uint64_t group_id, const Status& status) {
-  now_ = now;
-  if (!status.ok()) {
-    switches_.OnLeftover(node);
-    Warn(fmt::format("switch {}: group {:#x} not removed: {}; its agent removes it when it registers again",
-                     topology_.nodes[node].name, group_id, Message(status)));
-  }
-  groups_.OnRemoved(now, node, group_id);
-}
-
 void ManagerState::Send(SessionId session, const SessionEvent& event) {
+  if (std::holds_alternative<WaitingNote>(event)) return TellAtOnce(session, ToProto(event), false);
   const bool last = std::holds_alternative<Failure>(event) || std::holds_alternative<LeftNote>(event);
   Tell(session, ToProto(event), last);
+}
+
+void ManagerState::Refuse(SessionId session, const Failure& failure) {
+  TellAtOnce(session, ToProto(SessionEvent(failure)), true);
 }
 
 void ManagerState::Install(NodeId node, const ContextPlan& context) {

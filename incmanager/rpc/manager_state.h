@@ -13,6 +13,7 @@
 #include "incmanager/graph/graph.h"
 #include "incmanager/graph/host_search.h"
 #include "incmanager/graph/table_update.h"
+#include "incmanager/graph/told_tables.h"
 #include "incmanager/groups/event_log.h"
 #include "incmanager/groups/group_life.h"
 #include "incmanager/groups/health_watch.h"
@@ -44,11 +45,15 @@ class ManagerWorld {
   }
   virtual void SendToHostAtOnce(HostId host, const proto::ToHost& message) { SendToHost(host, message); }
   virtual void EndHost(HostId host, const Status& status) = 0;
+  // The same of one that has been promised nothing.
+  virtual void EndHostAtOnce(HostId host, const Status& status) { EndHost(host, status); }
   // Where the switch's agent serves from now on.
   virtual void SetAgent(NodeId node, const std::string& address) = 0;
   // Calls to a switch, carried out in this order. Each is answered by ManagerState's function of that name,
   // Fail by none.
   virtual void SetForwarding(NodeId node, const proto::ForwardingTable& table) = 0;
+  // The same of a table that the switch has, as it has said (SetForwardingRequest.keeps); answered as that.
+  virtual void KeepForwarding(NodeId node, uint64_t hash) = 0;
   virtual void Install(NodeId node, const proto::GroupConfig& group) = 0;
   virtual void Fail(NodeId node, uint64_t group_id, uint32_t generation) = 0;
   virtual void Remove(NodeId node, uint64_t group_id, uint32_t generation) = 0;
@@ -122,8 +127,9 @@ class ManagerState : private GroupWorld {
   void OnForwardingSet(Nanos now, NodeId node, const Status& status);
   void OnInstalled(Nanos now, NodeId node, uint64_t group_id, const InstallAnswer& answer);
   void OnRemoved(Nanos now, NodeId node, uint64_t group_id, const Status& status);
-  void OnProbed(Nanos now, NodeId witness, NodeId about, const StatusOr<proto::ProbeReply>& reply);
-
+  // asked: the address that the witness was to ask.
+  void OnProbed(Nanos now, NodeId witness, NodeId about, Ipv4 asked,
+                const StatusOr<proto::ProbeReply>& reply);
   void OnLocated(Nanos now, NodeId node, uint32_t ip, const StatusOr<proto::LocateReply>& reply);
 
   // To be called about ten times a second. After a pause nobody is judged for a while: those that spoke
@@ -147,8 +153,8 @@ class ManagerState : private GroupWorld {
   void AskCalls(SessionId session);
   StatusOr<proto::ExplainReply> Explain(const proto::ExplainRequest& request) const;
   proto::EventsReply Events(Nanos now, const proto::EventsRequest& request) const;
-  // The switch is this manager's when its agent registers next, whosever it is now. NOT_FOUND,
-  // RESOURCE_EXHAUSTED (so many have not registered since).
+  // The switch is this manager's when its agent is heard next, whosever it is now. NOT_FOUND,
+  // RESOURCE_EXHAUSTED (of so many no agent has been heard since).
   Status Adopt(Nanos now, const std::string& switch_name);
   StatusOr<proto::PolicyReply> DefaultPolicy(Nanos now, const proto::PolicyRequest& request);
   StatusOr<proto::TenantsReply> SetTenant(Nanos now, const proto::SetTenantRequest& request);
@@ -163,6 +169,8 @@ class ManagerState : private GroupWorld {
   Status RefusesOthers(const proto::RegisterRequest& request) const;
   void SignReply(const proto::RegisterRequest& request, proto::RegisterReply* reply);
   bool TakesOver(const proto::RegisterRequest& request) const;
+  // Whether it is to be adopted by that its agent registers again. If it is this manager's already, no more.
+  bool AwaitsAdoption(const proto::HeartbeatRequest& heartbeat);
   Status RefusesInvented(const std::string& name, const std::string& peer) const;
   // What the switch's agent is to say with its heartbeats.
   uint64_t EpochOf(NodeId node) const { return epoch_ + switches_.entry(node).successions; }
@@ -196,7 +204,17 @@ class ManagerState : private GroupWorld {
   Failure RefusesToReturn(const proto::Rejoin& rejoin) const;
   void ForgetReturning(SessionId id);
   // A switch has registered, with these contexts.
-  void OnSettled(Nanos now, NodeId node, const proto::EngineInfo& engine);
+  void OnSettled(Nanos now, NodeId node, const proto::EngineInfo& engine, const ContextReports& contexts);
+  // What switches have, beside what is meant: manager_contexts.cc.
+  void FollowEngine(Nanos now, NodeId node, const proto::HeartbeatRequest& heartbeat);
+  void FollowRegistered(Nanos now, NodeId node, const proto::EngineInfo& engine);
+  void FollowContexts(Nanos now, NodeId node, const proto::EngineInfo& engine, const ContextReports& contexts,
+                      Nanos as_of);
+  void FollowTable(NodeId node, const proto::EngineInfo& engine, Nanos as_of);
+  // Whether no other manager has it, nor a later one.
+  bool IsOurs(const proto::EngineInfo& engine) const;
+  // Who may have done what this manager has not, for people.
+  std::string WhoElse(const proto::EngineInfo& engine) const;
   // Joins wait: not all switches that a former manager knew have registered yet.
   bool IsSettling(Nanos now) const {
     return (!awaited_.empty() || !unfound_.empty()) && now < settled_at_;
@@ -233,6 +251,7 @@ class ManagerState : private GroupWorld {
 
   // GroupWorld; called by groups_.
   void Send(SessionId session, const SessionEvent& event) override;
+  void Refuse(SessionId session, const Failure& failure) override;
   void Install(NodeId node, const ContextPlan& context) override;
   void Fail(NodeId node, uint64_t group_id, uint32_t generation) override;
   void Remove(NodeId node, uint64_t group_id, uint32_t generation) override;
@@ -246,17 +265,22 @@ class ManagerState : private GroupWorld {
   const Topology& topology_;  // its
   const uint64_t epoch_;
   proto::Fence fence_;
-  std::set<std::string> adopted_;  // switches that are to be this manager's, by their names
+  std::set<std::string> adopted_;  // switches that are to be this manager's, by their names; until they are
   ManagerWorld* const world_;
   SwitchTable switches_;
   GroupLife groups_;
   HostTable hosts_;
   HostDoubts doubts_;
   SessionId next_session_ = 1;
+  std::set<SessionId> over_;  // sessions that have been told their last
   HealthWatch watch_;
   EventLog events_;
   std::vector<proto::EngineInfo> engines_;  // as last reported, by NodeId
   TableUpdate update_;
+  ToldTables tables_;
+  // Contexts that switches have and should not, by group and generation: since when, or when they are to be
+  // removed again.
+  std::map<NodeId, std::map<std::pair<uint64_t, uint32_t>, Nanos>> unmeant_;
   size_t known_nodes_ = 0;         // to groups_
   uint64_t computed_version_ = 0;  // of the graph
   Nanos computed_at_ = 0;
@@ -280,7 +304,7 @@ class ManagerState : private GroupWorld {
   Nanos settled_at_ = 0;                      // at the latest
   HeldJoins held_;                            // until then
   std::vector<proto::StoredGroup> unfound_;   // of a former manager: what they name is not all found yet
-  std::map<NodeId, std::set<uint64_t>> had_;  // contexts of switches that have registered until then
+  std::map<NodeId, ContextReports> had_;      // contexts of switches that have registered until then
   struct Returning {
     std::vector<proto::ClientMessage> said;  // Rejoin first
     size_t bytes = 0;

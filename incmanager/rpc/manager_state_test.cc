@@ -311,7 +311,7 @@ TEST(ManagerState, AsksSwitchesAndRanksAboutASilentSwitch) {
         proto::ProbeReply reply;
         reply.set_asked(true);
         reply.set_answered(alive || probe.about != dead ? 1 : 0);
-        state.OnProbed(now, probe.witness, probe.about, reply);
+        state.OnProbed(now, probe.witness, probe.about, topology.nodes[probe.about].address, reply);
       }
       for (auto& [session, message] : world.told) {
         if (!message.has_probe()) continue;

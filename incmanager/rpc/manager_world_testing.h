@@ -51,6 +51,7 @@ class IdleWorld : public ManagerWorld {
   void EndHost(HostId, const Status&) override {}
   void SetAgent(NodeId, const std::string&) override {}
   void SetForwarding(NodeId, const proto::ForwardingTable&) override {}
+  void KeepForwarding(NodeId, uint64_t) override {}
   void Install(NodeId, const proto::GroupConfig&) override {}
   void Fail(NodeId, uint64_t, uint32_t) override {}
   void Remove(NodeId, uint64_t, uint32_t) override {}

@@ -1,5 +1,5 @@
-// Whom a group by the hosts waits for, and what ranks do that a group waits for, from what ranks say themselves
-// (docs/PROTOCOL.md, section 7.3).
+// Whom a group by the hosts waits for, and what ranks do that a group waits for, from what ranks say
+// themselves (docs/PROTOCOL-CONTROL.md, section 7.3).
 #pragma once
 
 #include <cstdint>

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/stable_hash.h"
 #include "incagent/checks.h"
 #include "incengine/core/engine.h"
 #include "incengine/core/forwarding.h"
@@ -31,7 +32,9 @@ class SwitchModel {
   void Start() {
     engine_ = std::make_unique<engine::Engine>(node_.address, ports_.size(), kArenaBytes);
     ++boots_;
+    table_ = {};
   }
+  // As an engine of an earlier version.
   proto::EngineInfo Describe() const {
     proto::EngineInfo info;
     info.set_name(node_.name);
@@ -47,6 +50,20 @@ class SwitchModel {
       info.mutable_ports()->rbegin()->set_mtu(4200);
       info.mutable_ports()->rbegin()->set_up(true);
     }
+    return info;
+  }
+  // With what it has.
+  proto::EngineInfo DescribeAll() const {
+    proto::EngineInfo info = Describe();
+    for (const auto& [id, group] : engine_->groups()) {
+      info.add_group_ids(id);
+      proto::ContextInfo& context = *info.add_contexts();
+      context.set_group_id(id);
+      context.set_generation(group.config.generation);
+      context.set_stopped(group.state == engine::GroupState::kStopped);
+    }
+    info.set_forwarding_hash(StableHash(table_.SerializeAsString()));
+    if (!fence.cluster().empty()) *info.mutable_fence() = fence;
     return info;
   }
   // As its description has it: what its engine refuses for good.
@@ -67,11 +84,18 @@ class SwitchModel {
       answer.shortage = {.needed = shortage.needed, .left = shortage.left, .all = shortage.all};
     return answer;
   }
-  Status SetForwarding(const proto::ForwardingTable& table) const {
+  Status KeepForwarding(uint64_t hash) const {
+    if (hash == StableHash(table_.SerializeAsString())) return absl::OkStatus();
+    return MakeStatus(StatusCode::kFailedPrecondition, "keeps: another one");
+  }
+  Status SetForwarding(const proto::ForwardingTable& table) {
     if (const Status status = agent::CheckForwarding(table, Describe()); !status.ok()) return status;
     const auto converted = daemon::FromProto(table, ports_);
     if (!converted.ok()) return converted.status();
-    return engine::Forwarding(engine::ForwardingMode::kStatic, ports_.size()).SetTable(*converted);
+    const Status status =
+        engine::Forwarding(engine::ForwardingMode::kStatic, ports_.size()).SetTable(*converted);
+    if (status.ok()) table_ = table;
+    return status;
   }
   // As an agent does when it has registered.
   void RemoveAllBut(const proto::RegisterReply& reply) {
@@ -86,12 +110,15 @@ class SwitchModel {
 
   bool honest = true;  // all that the manager was told of it is true
   uint64_t epoch = 0;  // of the manager, as its agent was told
+  uint64_t as_of = 0;  // the time in its last reply
+  proto::Fence fence;  // whose it is
 
  private:
   const Node& node_;
   daemon::PortNames ports_;
   uint64_t boots_ = 0;
   std::unique_ptr<engine::Engine> engine_;
+  proto::ForwardingTable table_;
 };
 
 }  // namespace epic::manager::testing

@@ -1,4 +1,4 @@
-// Whom a group waits for, from what the switches of its tree say (docs/PROTOCOL.md, section 7.3).
+// Whom a group waits for, from what the switches of its tree say (docs/PROTOCOL-CONTROL.md, section 7.3).
 #pragma once
 
 #include <map>

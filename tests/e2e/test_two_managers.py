@@ -1,6 +1,8 @@
-"""Two managers and one switch: the second one, whose agent was registered by mistake, takes nothing from groups that run."""
+"""Whose a switch is: a second manager, whose agent was registered by mistake, takes nothing from groups that run; and what
+somebody changes at a switch behind the manager's back is noticed."""
 
 import contextlib
+import json
 import time
 
 import pytest
@@ -11,6 +13,7 @@ from harness import assert_all_right, errors
 pytestmark = pytest.mark.endings
 
 SECOND = "10.255.0.1:7500"
+SWITCH_CALL = harness.BUILD / "incengine" / "switch_call"
 SILENT_S = 5  # after so long without a word of its manager a switch may be another one's, if that keeps no groups
 
 
@@ -71,12 +74,14 @@ def test_an_operator_may_give_a_switch_to_another_manager(bed):
     with second_manager(bed) as agent:
         agent.wait_for("refuses this switch: fenced")
         done = bed.run("mgmt", harness.MANAGER, "adopt", "leaf1", "--manager", SECOND)
-        assert "is this manager's when its agent registers next" in done
+        assert "is this manager's when its agent is heard next" in done
         agent.wait_for("removed group")
-    # What their NICs would find out as well, some seconds later.
-    bed.manager("group", "destroy", group, "--force")
-    for error in errors(ranks):
-        assert error["error"] in ("transport", "aborted"), error
+        # The first one hears of it by its own agent of that switch.
+        for error in errors(ranks):
+            assert error["error"] == "switch lost", error
+            assert "switch leaf1 has no context of it any more" in error["message"], error
+            assert "has that switch now" in error["message"], error
+    bed.manager("group", "destroy", group)
     bed.wait_clean()
     assert_all_right(bed.loops())
 
@@ -90,5 +95,42 @@ def test_a_manager_without_a_store_that_is_started_again_has_its_switches_at_onc
             assert "refuses this switch" not in log.read().rpartition("lost the manager")[2]
     for error in errors(ranks):
         assert error["error"] == "manager lost", error
+    bed.wait_clean()
+    assert_all_right(bed.loops())
+
+
+def ask_engine(bed, switch, method, **request):
+    """By the engine's own interface, in the name of its manager: others it refuses."""
+    argv = command_of(bed, f"{switch}.agent")
+    control = argv[argv.index("--engine") + 1]
+    fence = json.loads(bed.run(switch, SWITCH_CALL, control, "describe"))["fence"]
+    return json.loads(bed.run(switch, SWITCH_CALL, control, method, json.dumps({"fence": fence, **request})))
+
+
+def events_of(bed, switch):
+    return [event["text"] for event in bed.manager("events", "--switch", switch)["events"]]
+
+
+def wait_until(is_so):
+    deadline = time.monotonic() + harness.SOON_S
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_what_somebody_changes_at_a_switch_is_noticed(bed):
+    # A forwarding table: all hosts are cut off until the manager sets it anew.
+    ask_engine(bed, "root", "set-forwarding")
+    said = "its forwarding table has been emptied, and is set anew"
+    wait_until(lambda: any(said in event for event in events_of(bed, "root")))
+    bed.run("h0", "ping", "-c", "1", "-w", "5", "10.10.0.4")
+    # A context.
+    group, ranks = running_group(bed)
+    installed = bed.manager("group", "show", group)
+    ask_engine(bed, "leaf2", "remove", group_id=installed["group_id"], generation=installed["generation"])
+    for error in errors(ranks):
+        assert error["error"] == "switch lost", error
+        assert "switch leaf2 has no context of it any more, and its engine is the same" in error["message"], error
+    bed.manager("group", "destroy", group)
     bed.wait_clean()
     assert_all_right(bed.loops())

@@ -41,7 +41,7 @@ STARTS = {
     "end-to-end": DAEMONS + ("epic_perf", "epic_perf_inside", "loop_rank", "calls_rank", "api_rank", "groups_rank", "quantise_rank",
                              "other_engine", "manager_asked"),
     "endings": DAEMONS + ("epic_perf", "epic_perf_inside", "loop_rank", "calls_rank", "api_rank", "groups_rank", "c_rank",
-                          "c_owner", "c_path", "manager_asked"),
+                          "c_owner", "c_path", "manager_asked", "switch_call"),
     "threaded": ("epic_softnic", "verbs_test", "verbs_peer"),
 }
 
