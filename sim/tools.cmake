@@ -12,6 +12,7 @@ set_tests_properties(reproduce PROPERTIES LABELS unit)
 
 epic_not_by_default(epic-loss-tolerance epic-multicast epic-overlap)
 
+add_subdirectory(dsa)
 add_subdirectory(shared)
 add_executable(epic-sim epic_sim.cc many_seeds.cc)
 target_link_libraries(epic-sim PRIVATE epic_options epic_sim_shared epic_sim absl::strings fmt::fmt epic_command_line)

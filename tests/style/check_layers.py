@@ -54,6 +54,7 @@ MAY_INCLUDE = {
     "incmanager": ["base", "protocol", "incmanager"],
     "sim": ["base", "roce", "protocol", "incengine/core", "incengine/modes/table.h", "incengine/state", "incengine/modules",
             "commlib/core", "incmanager/policies/forwarding.h", "incmanager/policies/group_ports.h"],
+    "sim/dsa": ["base", "sim/choices.h", "sim/clock.h"],
     "sim/shared": ["base", "protocol", "sim", "incengine/core", "incengine/state", "commlib/core", "incmanager"],
     "bench": ["base", "commlib", "protocol", "epic"],
     "check": ["base", "roce", "protocol", "incengine/core", "incengine/modes/table.h", "incengine/state", "commlib/core",

@@ -8,7 +8,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "scripts/lib"))
-from reproduction import frame, multicast, netreduce, scin  # noqa: E402
+from reproduction import dsa, frame, multicast, netreduce, scin  # noqa: E402
 from reproduction.papers import PAPERS  # noqa: E402
 
 FORMULAS = [(paper, figure) for paper in PAPERS.values() for figure in paper.figures if not figure.by_program]
@@ -135,3 +135,27 @@ def test_the_peak_of_one_number_is_its_variance():
     # Of two, the larger one: 1 + 2 / pi.
     assert scin.mean_square_peak(2) == pytest.approx(1.6366, abs=1e-4)
     assert [scin.sqnr(block, 8) for block in scin.BLOCKS] == pytest.approx([42.3, 41.5, 40.75, 40.1, 39.6], abs=0.05)
+
+
+def test_windows_of_a_paper_that_states_none():
+    rows = {30_000: [{"completion": 300}], 60_000: [{"completion": 100}, {"completion": 140}], dsa.AIMD: [{"completion": 100}]}
+    ours = {60_000: [{"completion": 100}], dsa.AIMD: [{"completion": 50}]}
+    same = dsa.same("over", "1.9", rows, ours, dsa.completion, 1, 3)
+    assert [(row.what, row.ours) for row in same] == [("over, both 60 KB", 1.2), ("over, both AIMD", 2)]
+    near = dsa.nearest("over", "1.8", rows, ours, dsa.completion)
+    assert near.what == "over, nearest: AIMD against DSA's AIMD: not met" and near.ours == 2
+    assert dsa.nearest("over", "3.1", rows, ours, dsa.completion).what == "over, nearest: 30 KB against DSA's 60 KB: met"
+
+
+def test_a_run_of_jobs_is_asked_by_windows_and_seeds():
+    class Asked:
+        words = None
+
+        def run(self, program, *words):
+            self.words = [program, *words]
+            return {"rows": [{"pool": 5, "window": window, "seed": seed} for window in (30, 60) for seed in (1, 2)]}
+    programs = Asked()
+    found = dsa.asked(programs, "atp", windows=(30, 60), seeds="1,2", in_place=True, worker_loss="0.1")
+    assert programs.words == [dsa.PROGRAM, "--system", "atp", "--dnn", "A", "--window", "30,60", "--seed", "1,2", "--in-place",
+                              "--worker-loss", "0.1"]
+    assert {key: len(rows) for key, rows in found.items()} == {(5, 30): 2, (5, 60): 2}

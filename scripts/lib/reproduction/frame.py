@@ -64,10 +64,12 @@ class Paper(typing.NamedTuple):
 
 
 class Programs:
-    """Programs of a build tree; keeps the commands that were run, and what each has printed."""
+    """Programs of a build tree; keeps the commands that were run. What each has printed all of them know: figures that are made
+    of the same run ask for it once."""
+    _printed: typing.ClassVar = {}
 
     def __init__(self, build):
-        self.build, self._printed = pathlib.Path(build), {}
+        self.build = pathlib.Path(build)
         self.commands = []
 
     def run(self, program, *options):
@@ -75,8 +77,9 @@ class Programs:
         words = [str(self.build / program), *map(str, options)]
         command = " ".join([program.rsplit("/", 1)[-1], *words[1:]])
         self.commands.append(command)
-        if command in self._printed:
-            return self._printed[command]
+        known = " ".join(words)
+        if known in self._printed:
+            return self._printed[known]
         try:
             ran = subprocess.run(words, capture_output=True, text=True, check=False)
         except OSError as error:
@@ -84,8 +87,8 @@ class Programs:
                            ) from error
         if ran.returncode != 0:
             raise NotBuilt(f"{command}: exit status {ran.returncode}: {ran.stderr.strip()}")
-        self._printed[command] = json.loads(ran.stdout)
-        return self._printed[command]
+        self._printed[known] = json.loads(ran.stdout)
+        return self._printed[known]
 
 
 def table(heads, rows):
