@@ -1,5 +1,6 @@
 #include "base/address.h"
 
+#include <absl/strings/str_join.h>
 #include <absl/strings/str_split.h>
 #include <fmt/format.h>
 #include <sys/un.h>
@@ -106,7 +107,8 @@ StatusOr<std::string> ManagerAddress(std::string_view text) {
     return MakeStatus(
         StatusCode::kInvalidArgument,
         fmt::format("'{}' is no address of a manager: {}; HOST:PORT would be right, as 192.0.2.1:{}, "
-                    "or HOST alone for port {}, or unix:PATH of this host's inchost",
+                    "or HOST alone for port {}, or a list of these with commas between, or unix:PATH of this "
+                    "host's inchost",
                     text, what, kManagerPort, kManagerPort));
   };
   if (text.starts_with(kUnix)) {
@@ -116,9 +118,21 @@ StatusOr<std::string> ManagerAddress(std::string_view text) {
       return wrong("the path is longer than a socket's may be");
     return std::string(text);
   }
-  Address address;
-  if (const std::string what = Read(text, {.unsaid = kManagerPort}, &address); !what.empty()) return wrong(what);
-  return address.ToString();
+  std::vector<std::string> managers;
+  for (const std::string& one : std::vector<std::string>(absl::StrSplit(std::string(text), ','))) {
+    Address address;
+    if (const std::string what = Read(one, {.unsaid = kManagerPort}, &address); !what.empty())
+      return wrong(what);
+    managers.push_back(address.ToString());
+    if (std::ranges::count(managers, managers.back()) > 1) return wrong(managers.back() + " is in it twice");
+  }
+  if (managers.size() > kMostManagers) return wrong(fmt::format("it has more than {}", kMostManagers));
+  return absl::StrJoin(managers, ",");
+}
+
+std::vector<std::string> AddressesOf(const std::string& managers) {
+  if (managers.starts_with(kUnix)) return {managers};
+  return absl::StrSplit(managers, ',');
 }
 
 StatusOr<Address> ListenAddress(std::string_view text) {

@@ -1,8 +1,10 @@
 // Addresses as a user writes them: one reading for every program that takes one.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 
@@ -24,11 +26,15 @@ struct Address {
   bool IsLoopback() const;
 };
 
-// `text` as HOST:PORT, or as unix:PATH if it is that: the socket of a host's daemon. HOST is a name, an IPv4
-// address or an IPv6 address in brackets. INVALID_ARGUMENT quotes `text` and says what is wrong with it and
-// what would be right; the caller says in front of that which option or variable has it. Whether there is
-// such a host nobody is asked.
+// `text` as HOST:PORT, as several of them with commas between if one of several managers leads, or as
+// unix:PATH if it is that: the socket of a host's daemon. HOST is a name, an IPv4 address or an IPv6 address
+// in brackets. INVALID_ARGUMENT quotes `text` and says what is wrong with it and what would be right; the
+// caller says in front of that which option or variable has it. Whether there is such a host nobody is asked.
 StatusOr<std::string> ManagerAddress(std::string_view text);
+// Of a list.
+inline constexpr size_t kMostManagers = 8;
+// Each of what ManagerAddress has given, in its order; at least one.
+std::vector<std::string> AddressesOf(const std::string& managers);
 
 // Where a daemon is to listen: HOST:PORT, of which it has to say both. PORT 0: any that is free. HOST may also
 // be 0.0.0.0, [::] or *. Errors as above.

@@ -30,6 +30,15 @@ TEST(ManagerAddressTest, APortThatIsNotSaidIs7400) {
   }
 }
 
+TEST(ManagerAddressTest, MayBeAListOfManagers) {
+  const auto list = ManagerAddress("a,b:1,[2001:db8::1],192.0.2.1");
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_EQ(*list, "a:7400,b:1,[2001:db8::1]:7400,192.0.2.1:7400");
+  EXPECT_EQ(AddressesOf(*list),
+            (std::vector<std::string>{"a:7400", "b:1", "[2001:db8::1]:7400", "192.0.2.1:7400"}));
+  EXPECT_EQ(AddressesOf("unix:/a,b"), (std::vector<std::string>{"unix:/a,b"}));
+}
+
 TEST(ManagerAddressTest, WhatIsNoneIsQuotedWithWhatWouldBeRight) {
   const std::map<std::string, std::string> wrong = {
       {"", "no host"},
@@ -61,6 +70,12 @@ TEST(ManagerAddressTest, WhatIsNoneIsQuotedWithWhatWouldBeRight) {
       {".1.2.3.4", "is not an IPv4 address"},
       {"1.2..4", "is not an IPv4 address"},
       {"7400", "7400 is not an IPv4 address"},
+      {"m,", "it has no host"},
+      {"m,,n", "it has no host"},
+      {"m,n:0", "'0' is not a port"},
+      {"m,unix:/run/x", "has a path"},
+      {"m,n,m:7400", "m:7400 is in it twice"},
+      {"1.0.0.1,1.0.0.2,1.0.0.3,1.0.0.4,1.0.0.5,1.0.0.6,1.0.0.7,1.0.0.8,1.0.0.9", "more than 8"},
       {"two words", "no host has such a name"},
       {"m\n:1", "no host has such a name"},
       {std::string("m\0:1", 4), "no host has such a name"},

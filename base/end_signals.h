@@ -1,7 +1,9 @@
 // How daemons are ended: by SIGTERM or SIGINT, which one thread waits for.
 #pragma once
 
+#include <chrono>
 #include <csignal>
+#include <ctime>
 
 namespace epic {
 
@@ -20,6 +22,13 @@ class EndSignals {
     int signal = 0;
     sigwait(&ends_, &signal);
     return signal;
+  }
+  // The same; 0 if none has come within this time.
+  int WaitFor(std::chrono::milliseconds time) const {
+    const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
+    const timespec wait{seconds.count(), std::chrono::nanoseconds(time - seconds).count()};
+    const int signal = sigtimedwait(&ends_, nullptr, &wait);
+    return signal > 0 ? signal : 0;
   }
 
  private:

@@ -30,7 +30,7 @@ class Session::Stream : public SessionStream {
     proto::ShowGroupRequest request;
     request.set_name(group_);
     request.set_ask_ranks(ask_ranks);
-    const grpc::Status status = stub_->ShowGroup(&context, request, group);
+    const grpc::Status status = managers_->ShowGroup(&context, request, group);
     return status.ok() ? Error() : GroupUnknown(manager_, status);
   }
 };

@@ -1,5 +1,6 @@
 // Of a session (session_stream.h) what it does while its manager is away, and what it says at last
 // (docs/PROTOCOL-CONTROL.md, section 15).
+#include "base/grpc/standing_by.h"
 #include "commlib/session_stream.h"
 #include "commlib/stream_end.h"
 
@@ -12,7 +13,8 @@ void SessionStream::Finish(std::chrono::milliseconds timeout) {
   finishing_ = true;
   if (away_ && unsaid_.has_end()) {
     // Its next attempt may be later than this rank has time.
-    grpc::experimental::ChannelResetConnectionBackoff(channel_.get());
+    for (const auto& channel : managers_.channels())
+      grpc::experimental::ChannelResetConnectionBackoff(channel.get());
     lock.unlock();
     ComeBack();
     lock.lock();
@@ -40,10 +42,11 @@ bool SessionStream::OnAnswerToReturn(const proto::ServerMessage& message) {
 void SessionStream::OnOver(ManagerCall* call, const grpc::Status& status) {
   std::unique_lock lock(mutex_);
   if (call == call_) {
+    const bool stands_by = StandsBy(call->context);
     call_ = nullptr;
     writes_ = {};
-    if (MayReturn(status)) {
-      GoAway(call->heard);
+    if (MayReturn(status, stands_by)) {
+      GoAway(*call, status, stands_by);
     } else if (state_.Fail(call->heard || away_ ? SessionBroke(manager_) : NothingHeard(manager_, status))) {
       TellFailure(&lock);
     }
@@ -53,23 +56,32 @@ void SessionStream::OnOver(ManagerCall* call, const grpc::Status& status) {
 }
 
 // Of a session whose stream has broken. While it joins, only if the manager has gone by that.
-bool SessionStream::MayReturn(const grpc::Status& status) const {
-  if (closing_ || state_.left() || state_.failure() || away_timeout_.count() == 0) return false;
+bool SessionStream::MayReturn(const grpc::Status& status, bool stands_by) const {
+  if (closing_ || state_.left() || state_.failure()) return false;
+  // A join that nobody has taken is no absence.
+  if (stands_by && !state_.joined()) return true;
+  if (away_timeout_.count() == 0) return false;
   // A manager that ends the stream in order has read all.
   if (finishing_ && (status.ok() || !unsaid_.has_end())) return false;
   return StreamMayReturn(manager_, state_.joined(), status.error_code());
 }
 
 // Who has said nothing yet may be no manager: it has no longer than one that cannot be reached.
-void SessionStream::GoAway(bool heard) {
+void SessionStream::GoAway(const ManagerCall& call, const grpc::Status& status, bool stands_by) {
+  standing_by_ = stands_by ? status.error_message() : "";
   const bool is_news = !std::exchange(state_.joined() ? away_ : joins_again_, true);
   if (is_news) {
-    Log(LogLevel::kWarn, "group {}: rank {}: {} is away", group_, rank_, WhoIsAt(manager_));
-    const auto patience = heard ? away_timeout_ : std::min(away_timeout_, manager_timeout_);
+    Log(LogLevel::kWarn, "group {}: rank {}: {} {}", group_, rank_, WhoIsAt(manager_),
+        stands_by ? "stands by: " + standing_by_ : "is away");
+    const auto longest =
+        stands_by && !state_.joined() ? manager_timeout_ : std::min(away_timeout_, manager_timeout_);
+    const auto patience = call.heard ? away_timeout_ : longest;
     patience_ = alarms_.Ring(patience, [this, patience, absence = absences_] { GiveUp(absence, patience); });
   }
   coming_back_ = true;
-  alarms_.Ring(backoff_.Next(), [this] { ComeBack(); });
+  // Of several the others are asked before it takes a rest.
+  const auto rest = managers_.NextConnected() ? std::chrono::milliseconds(0) : backoff_.Next();
+  alarms_.Ring(rest, [this] { ComeBack(); });
 }
 
 void SessionStream::ComeBack() {
@@ -80,7 +92,8 @@ void SessionStream::ComeBack() {
     changed_.notify_all();
     const bool has_nothing_to_say = finishing_ && !unsaid_.has_end();
     if (closing_ || call_ != nullptr || state_.failure() || state_.left() || has_nothing_to_say) return;
-    call = NewCall(true);
+    // It waits for one alone; of several it asks another one that cannot be reached.
+    call = NewCall(!managers_.are_many());
     if (away_) {
       Write(RejoinOf(group_, rank_, *state_.joined()));
       for (const proto::ClientMessage& message : unsaid_.Again()) Write(message);
@@ -95,7 +108,7 @@ void SessionStream::GiveUp(uint64_t absence, std::chrono::milliseconds patience)
   std::unique_lock lock(mutex_);
   if ((!away_ && !joins_again_) || absences_ != absence) return;
   if (call_ != nullptr) call_->context.TryCancel();
-  if (state_.Fail(ManagerAway(manager_, patience))) TellFailure(&lock);
+  if (state_.Fail(ManagerAway(manager_, patience, standing_by_))) TellFailure(&lock);
 }
 
 }  // namespace epic::internal

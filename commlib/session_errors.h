@@ -41,9 +41,12 @@ inline Error SessionBroke(const std::string& address) {
   return {ErrorCode::kManagerLost, fmt::format("the session with {} broke", WhoIsAt(address))};
 }
 
-inline Error ManagerAway(const std::string& address, std::chrono::milliseconds time) {
-  return {ErrorCode::kManagerLost, fmt::format("{} has been away for {:g} s (EPIC_MANAGER_AWAY)",
-                                               WhoIsAt(address), static_cast<double>(time.count()) / 1000)};
+// stands_by: what it says that stands by; empty if none does.
+inline Error ManagerAway(const std::string& address, std::chrono::milliseconds time,
+                         const std::string& stands_by) {
+  return {ErrorCode::kManagerLost,
+          fmt::format("{} has been away for {:g} s (EPIC_MANAGER_AWAY){}{}", WhoIsAt(address),
+                      static_cast<double>(time.count()) / 1000, stands_by.empty() ? "" : "; ", stands_by)};
 }
 
 // why: the manager's words.

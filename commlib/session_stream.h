@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/grpc/in_turn.h"
 #include "base/signals_blocked.h"
 #include "commlib/alarms.h"
 #include "commlib/backoff.h"
@@ -46,6 +47,7 @@ class SessionStream : private ManagerCall::Owner {
   SessionStream(std::string manager, const JoinInfo& info)
       : manager_(std::move(manager)),
         group_(info.group),
+        managers_(manager_, ManagerArguments(manager_)),
         rank_(info.rank),
         manager_timeout_(info.manager_timeout),
         away_timeout_(info.away_timeout),
@@ -55,8 +57,7 @@ class SessionStream : private ManagerCall::Owner {
 
   // gives_up: as in Options.
   Error Connect(std::chrono::milliseconds timeout, const std::function<bool()>& gives_up) {
-    if (Error e = ConnectToManager(manager_, timeout, gives_up, &channel_); !e.ok()) return e;
-    stub_ = proto::Manager::NewStub(channel_);
+    if (Error e = ConnectToManager(manager_, timeout, gives_up, &managers_); !e.ok()) return e;
     ManagerCall* call = nullptr;
     {
       const std::lock_guard lock(mutex_);
@@ -105,7 +106,7 @@ class SessionStream : private ManagerCall::Owner {
     const std::lock_guard lock(mutex_);
     DropOver();
     if (closing_ || call_ == nullptr || (question_ && !question_->answered())) return;
-    question_ = std::make_unique<WaitQuestion>(stub_.get(), group_, within);
+    question_ = std::make_unique<WaitQuestion>(managers_.operator->(), group_, within);
   }
 
   std::string WaitInWords() {
@@ -175,8 +176,8 @@ class SessionStream : private ManagerCall::Owner {
   }
 
  protected:
-  const std::string manager_, group_;
-  std::unique_ptr<proto::Manager::Stub> stub_;
+  const std::string manager_, group_;  // manager_: or several, as ManagerAddress gives them
+  InTurn<proto::Manager> managers_;    // another is chosen with the lock
 
  private:
   void OnRead(ManagerCall* call, bool ok) override {
@@ -213,14 +214,14 @@ class SessionStream : private ManagerCall::Owner {
   // session_away.cc.
   void OnOver(ManagerCall* call, const grpc::Status& status) override;
   bool OnAnswerToReturn(const proto::ServerMessage& message);
-  bool MayReturn(const grpc::Status& status) const;
-  void GoAway(bool heard);
+  bool MayReturn(const grpc::Status& status, bool stands_by) const;
+  void GoAway(const ManagerCall& call, const grpc::Status& status, bool stands_by);
   void ComeBack();
   void GiveUp(uint64_t absence, std::chrono::milliseconds patience);
 
   // With the lock, as all that follows. The caller starts it without the lock.
   ManagerCall* NewCall(bool waits) {
-    calls_.push_back(std::make_unique<ManagerCall>(static_cast<Owner*>(this), stub_.get(), waits));
+    calls_.push_back(std::make_unique<ManagerCall>(static_cast<Owner*>(this), managers_.operator->(), waits));
     return call_ = calls_.back().get();
   }
 
@@ -326,7 +327,6 @@ class SessionStream : private ManagerCall::Owner {
   const uint32_t rank_;
   const std::chrono::milliseconds manager_timeout_, away_timeout_;
   const proto::ClientMessage join_;
-  std::shared_ptr<grpc::Channel> channel_;
 
   std::mutex mutex_;  // guards the rest
   std::condition_variable changed_;
@@ -339,6 +339,7 @@ class SessionStream : private ManagerCall::Owner {
   uint64_t absences_ = 0;                    // that are over
   uint64_t patience_ = 0;                    // the alarm that ends the absence of now
   Backoff backoff_;                          // of the calls of one absence
+  std::string standing_by_;                  // what who stands by has said last
   Unsaid unsaid_;
   SessionState state_;
   EchoProbe echo_probe_;

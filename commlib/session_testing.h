@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/grpc/not_a_manager.h"
+#include "base/grpc/standing_by.h"
 #include "commlib/session.h"
 #include "proto/manager.grpc.pb.h"
 
@@ -83,6 +84,29 @@ class OtherServer {
 
  private:
   NotAManager service_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+// A manager that does not lead.
+class StandbyManager {
+ public:
+  StandbyManager() {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterCallbackGenericService(&service_);
+    server_ = builder.BuildAndStart();
+  }
+  ~StandbyManager() { server_->Shutdown(std::chrono::system_clock::now()); }
+  std::string address() const { return fmt::format("127.0.0.1:{}", port_); }
+  int asked() const { return asked_; }
+
+ private:
+  std::atomic<int> asked_ = 0;
+  StandingBy service_{[this] {
+    ++asked_;
+    return "stands by: b leads";
+  }};
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
 };

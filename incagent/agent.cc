@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -16,6 +17,7 @@
 #include "base/address.h"
 #include "base/grpc/acceptor.h"
 #include "base/grpc/host_name.h"
+#include "base/grpc/in_turn.h"
 #include "base/grpc/listener.h"
 #include "base/grpc/not_a_manager.h"
 #include "base/grpc/self_check.h"
@@ -59,7 +61,7 @@ class Agent::Impl {
         service_(&engine_),
         not_a_manager_(proto::RegisterRequest::descriptor()->file()->FindServiceByName("Manager"),
                        "the agent of switch " + options.name),
-        manager_(ConnectManager(options.manager)) {}
+        manager_(options.manager, ManagerArguments()) {}
 
   ~Impl() {
     {
@@ -84,7 +86,7 @@ class Agent::Impl {
     if (!listener.ok())
       return MakeStatus(listener.status().code(), fmt::format("listen (--listen): {}", std::string(listener.status().message())));
     const Address told = advertise.value_or(listener->bound());
-    if (told.IsLoopback() && IsElsewhere(options_.manager)) {
+    if (told.IsLoopback() && std::ranges::any_of(AddressesOf(options_.manager), &IsElsewhere)) {
       return MakeStatus(StatusCode::kInvalidArgument,
                         fmt::format("advertise (--advertise): the manager at {} is on another machine, and cannot call back on {}; "
                                     "say under which HOST:PORT it can",
@@ -118,8 +120,9 @@ class Agent::Impl {
     bool registered = false;
     while (Wait(pause_)) {
       if (!registered) {
+        pause_ = kRetry;
         registered = Register();
-        pause_ = registered ? heartbeat_ : kRetry;
+        if (registered) pause_ = heartbeat_;
       } else {
         registered = Heartbeat();
         pause_ = registered ? heartbeat_ : milliseconds(0);
@@ -182,11 +185,12 @@ class Agent::Impl {
     const grpc::Status status = manager_->Register(&context, request, &reply);
     if (!status.ok()) {
       const bool away = IsAway(status);
+      if (away && manager_.NextConnected(IsSilent(status))) pause_ = milliseconds(0);
       const bool no_manager = status.error_code() == grpc::UNIMPLEMENTED;
       Say(away         ? fmt::format("waiting for the manager at {}", options_.manager)
           : no_manager ? fmt::format("what answers at {} is no manager{}{} (--manager, EPIC_MANAGER)", options_.manager,
                                      status.error_message().empty() ? "" : ": ", status.error_message())
-                       : fmt::format("the manager at {} refuses this switch: {}", options_.manager,
+                       : fmt::format("the manager at {} refuses this switch: {}", manager_.address(),
                                      status.error_message()),
           false);
       return false;
@@ -200,7 +204,7 @@ class Agent::Impl {
     asked_ = std::chrono::steady_clock::now();
     own_wait_ = OwnWait();
     if (!Hold(reply) || !RemoveLeftovers(engine, reply)) return false;
-    Say(fmt::format("registered at the manager {}", options_.manager), true);
+    Say(fmt::format("registered at the manager {}", manager_.address()), true);
     return true;
   }
 
@@ -307,12 +311,14 @@ class Agent::Impl {
       Say(fmt::format("{} the manager at {}{}", away ? "lost" : "refused by", options_.manager,
                       away ? "" : ": " + status.error_message()),
           false);
+      // Another one may lead now.
+      if (away && manager_.are_many()) return manager_.NextConnected(IsSilent(status)), false;
       return true;
     }
     if (reply.register_again()) return false;
     as_of_ = reply.time();
     if (request.engine_up()) {
-      Say(fmt::format("registered at the manager {}", options_.manager), true);
+      Say(fmt::format("registered at the manager {}", manager_.address()), true);
     } else {
       Say(fmt::format("{} is down", EngineTrouble()), false);
     }
@@ -325,7 +331,7 @@ class Agent::Impl {
   std::unique_ptr<EngineQuestion> question_;  // the same: while it is open
   TableService service_;
   NotAManager not_a_manager_;
-  std::unique_ptr<proto::Manager::Stub> manager_;
+  InTurn<proto::Manager> manager_;
   std::optional<Acceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
   std::optional<SelfCheck> check_;
@@ -364,7 +370,7 @@ StatusOr<std::unique_ptr<Agent>> Agent::Start(const AgentOptions& options) {
   const auto manager = ManagerAddress(options.manager);
   if (!manager.ok()) return invalid("manager (--manager, EPIC_MANAGER): " + std::string(manager.status().message()));
   // A name that is not known yet may be in a moment: its owner may start later.
-  if (const Status host = FindHost(*manager, kFindHostTimeout); !host.ok())
+  if (const Status host = FindHosts(*manager, kFindHostTimeout); !host.ok())
     spdlog::warn("manager (--manager, EPIC_MANAGER): {}; trying again", std::string(host.message()));
   checked.manager = *manager;
   const auto listen = ListenAddress(options.listen);

@@ -30,7 +30,11 @@ int main(int argc, char** argv) {
   line.Version(EPIC_VERSION);
   line.Add("--name", &options.name, "name of the switch in the topology").Required();
   line.Add("--engine", &options.engine, "control socket of the engine (a path)").Required();
-  line.Add("--manager", &options.manager, "address of the manager, HOST:PORT (without a port: 7400)").Required().Env("EPIC_MANAGER");
+  line.Add("--manager", &options.manager,
+           "address of the manager, HOST:PORT (without a port: 7400); of several, of which one leads, a list "
+           "with commas between")
+      .Required()
+      .Env("EPIC_MANAGER");
   line.Add("--listen", &options.listen, "address to serve the manager on, HOST:PORT (port 0: any)").Required();
   line.Add("--advertise", &options.advertise, "HOST:PORT under which the manager reaches --listen, if another");
   line.Add("--log-level", &log_level, "trace, debug, info, warn or error")

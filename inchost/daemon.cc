@@ -20,10 +20,12 @@
 #include "base/grpc/acceptor.h"
 #include "base/grpc/channel.h"
 #include "base/grpc/host_name.h"
+#include "base/grpc/in_turn.h"
 #include "base/grpc/listener.h"
 #include "base/grpc/questions.h"
 #include "base/grpc/self_check.h"
 #include "base/grpc/server_stream.h"
+#include "base/grpc/standing_by.h"
 #include "base/printable.h"
 #include "inchost/hello.h"
 #include "inchost/ports.h"
@@ -56,6 +58,14 @@ Nanos Now() {
       .count();
 }
 
+grpc::ChannelArguments ManagerArguments(bool are_many) {
+  grpc::ChannelArguments args;
+  are_many ? PingPeersOfMany(&args) : PingPeers(&args);
+  args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
+  args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  return args;
+}
+
 std::string HostName() {
   char name[256] = "";
   gethostname(name, sizeof(name) - 1);
@@ -67,15 +77,13 @@ std::string HostName() {
 class Daemon::Impl : public RelayWorld, public RankStream::Sink {
  public:
   explicit Impl(const HostOptions& options)
-      : options_(options), service_(this), relay_(options.manager, this, options.manager_wait) {
+      : options_(options),
+        service_(this),
+        manager_(options.manager, ManagerArguments(AddressesOf(options.manager).size() > 1)),
+        relay_(options.manager, this, options.manager_wait) {
     info_.set_name(options.name.empty() ? HostName() : options.name);
     info_.set_version(options.version);
     ReadPorts(&info_);
-    grpc::ChannelArguments args;
-    PingPeers(&args);
-    args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
-    args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-    manager_ = proto::Manager::NewStub(ChannelTo(options.manager, args));
   }
 
   ~Impl() override {
@@ -221,7 +229,8 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
         lock.lock();
         if (!ok) break;
         relay_.OnManager(Now(), message);
-        if (message.has_welcome()) Say(fmt::format("registered at the manager {}", options_.manager), true);
+        if (!message.has_welcome()) continue;
+        Say(fmt::format("registered at the manager {}", manager_.address()), true);
       }
       stream_ = nullptr;
       changed_.wait(lock, [this] { return !writing_; });
@@ -229,14 +238,23 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
       const grpc::Status status = stream->Finish();
       lock.lock();
       context_ = nullptr;
-      const std::string why = Why(status);
+      const std::string why = Why(status, StandsBy(context));
       if (!stop_) relay_.OnStreamEnd(why, status.error_code() == grpc::DEADLINE_EXCEEDED);
       if (!stop_) Say(fmt::format("waiting for the manager at {}: {}", options_.manager, why), false);
-      changed_.wait_for(lock, kRetry, [this] { return stop_; });
+      if (!IsGone(status) || !manager_.NextConnected())
+        changed_.wait_for(lock, kRetry, [this] { return stop_; });
     }
   }
 
-  static std::string Why(const grpc::Status& status) {
+  // Another one may lead then.
+  static bool IsGone(const grpc::Status& status) {
+    return status.error_code() == grpc::UNAVAILABLE || status.error_code() == grpc::CANCELLED || status.ok();
+  }
+
+  std::string Why(const grpc::Status& status, bool stands_by) const {
+    // Of several each has its own answer.
+    if (manager_.are_many() && IsGone(status)) return "none of them answers and leads";
+    if (stands_by) return status.error_message();
     switch (status.error_code()) {
       case grpc::UNAVAILABLE:
       case grpc::CANCELLED:
@@ -303,7 +321,7 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
 
   const HostOptions options_;
   Service service_;
-  std::unique_ptr<proto::Manager::Stub> manager_;
+  InTurn<proto::Manager> manager_;
   std::optional<Acceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
   std::optional<SelfCheck> check_;
@@ -332,7 +350,7 @@ StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const HostOptions& options) {
   const auto manager = ManagerAddress(options.manager);
   if (!manager.ok()) return invalid("manager (--manager, EPIC_MANAGER): " + std::string(manager.status().message()));
   // A name that is not known yet may be in a moment: its owner may start later.
-  if (const Status host = FindHost(*manager, kFindHostTimeout); !host.ok())
+  if (const Status host = FindHosts(*manager, kFindHostTimeout); !host.ok())
     spdlog::warn("manager (--manager, EPIC_MANAGER): {}; trying again", std::string(host.message()));
   checked.manager = *manager;
   auto impl = std::make_unique<Impl>(checked);

@@ -31,7 +31,11 @@ int main(int argc, char** argv) {
       "stream.\nPrograms reach it by its socket, by themselves where nobody says another manager.\n"
       "Exit codes: 0 ended by SIGTERM or SIGINT, 1 cannot serve, 2 usage.");
   line.Version(EPIC_VERSION);
-  line.Add("--manager", &options.manager, "address of the manager, HOST:PORT (without a port: 7400)").Required().Env("EPIC_MANAGER");
+  line.Add("--manager", &options.manager,
+           "address of the manager, HOST:PORT (without a port: 7400); of several, of which one leads, a list "
+           "with commas between")
+      .Required()
+      .Env("EPIC_MANAGER");
   line.Add("--name", &options.name, "name of this host (default: as the kernel says)");
   line.Add("--socket", &options.socket, "Unix socket to serve programs on").ShowDefault();
   line.Add("--manager-timeout", &manager_timeout_s, "how long ranks wait for the manager, in seconds")

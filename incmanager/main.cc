@@ -52,7 +52,9 @@ class Commands {
       : line_(
             "The manager of EPIC groups, and its commands.\n"
             "Exit codes: 0 ok, 1 refused by the manager or output that cannot be written, 2 usage or a bad "
-            "topology file, 3 no manager answers: it has 5 s to connect and 15 s to answer.",
+            "topology file, 3 no manager answers, or none of several leads: it has 5 s to connect, one of "
+            "several 2 s, "
+            "and 15 s to answer.",
             "incmanager") {
     line_.Version(EPIC_VERSION);
     line_.RequireCommand();
@@ -132,7 +134,10 @@ class Commands {
              "multicast")
         .Changed([this](std::string& text) { return ReadMulticast(text); })
         .ShowDefault();
-    serve.Add("--store", &serve_.store, "folder of what outlives the manager, as DEPLOY.md says; memory: nothing does")
+    serve
+        .Add("--store", &serve_.store,
+             "folder of what outlives the manager, as DEPLOY.md says; memory: nothing does; "
+             "etcd:http://HOST:2379,http://HOST:2379,...: of several managers with this etcd one leads")
         .Changed(NotEmpty)
         .ShowDefault(std::string(kDefaultStore) + " if it is there, else memory");
     serve.Add("--start-psn", &serve_.groups.start_psn, "for tests: first PSN of every endpoint; else random")
@@ -172,7 +177,9 @@ class Commands {
     });
     command
         .Add("--manager", &client_.manager,
-             "HOST:PORT of the manager (without a port: 7400); default: EPIC_MANAGER, else this")
+             "HOST:PORT of the manager (without a port: 7400), or of several, of which one leads, with "
+             "commas between; default: "
+             "EPIC_MANAGER, else this")
         .Changed(ToManagerAddress)
         .ShowDefault("127.0.0.1:7400");
     command.AddFlag("--json", &client_.json, "print JSON");
@@ -295,13 +302,16 @@ class Commands {
   }
 
   void AddStore() {
-    const Command store = line_.AddCommand(
-        "store", "a manager's store, while no manager holds it: is it whole, what is in it, copies of it");
+    const Command store = line_.AddCommand("store",
+                                           "a manager's store, while no manager holds it: is it whole, what "
+                                           "is in it, copies of it; etcd's at any time, but for copies");
     store.RequireCommand();
     const auto add = [&](const char* name, const char* help, std::function<int()> action) {
       const Command command =
           store.AddCommand(name, help, [this, action = std::move(action)] { action_ = action; });
-      command.Add("--store", &store_, "its folder").Changed(NotEmpty).ShowDefault();
+      command.Add("--store", &store_, "its folder, or etcd:http://HOST:2379,...")
+          .Changed(NotEmpty)
+          .ShowDefault();
       return command;
     };
     add("check", "whether it can be read whole, and how much is in it", [this] { return CheckStore(store_); });

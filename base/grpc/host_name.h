@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "base/address.h"
 #include "base/status.h"
 
 namespace epic {
@@ -55,6 +56,14 @@ inline Status FindHost(const std::string& address, std::chrono::nanoseconds time
   const bool unknown = error == EAI_NONAME || error == EAI_NODATA;
   if (!unknown) return unavailable(gai_strerror(error));
   return MakeStatus(StatusCode::kNotFound, "this machine knows no host " + host);
+}
+
+// Of each of a list, as ManagerAddress gives it: the first that is not well, as above.
+inline Status FindHosts(const std::string& addresses, std::chrono::nanoseconds timeout) {
+  for (const std::string& address : AddressesOf(addresses)) {
+    if (Status host = FindHost(address, timeout); !host.ok()) return host;
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace epic

@@ -9,12 +9,10 @@
 #include <string>
 #include <thread>
 
-#include "base/grpc/channel.h"
-#include "base/grpc/host_name.h"
 #include "incmanager/cli/json.h"
+#include "incmanager/cli/manager_call.h"
 #include "incmanager/cli/output.h"
 #include "incmanager/cli/render.h"
-#include "incmanager/cli/status_words.h"
 #include "incmanager/cli/tenant.h"
 #include "incmanager/cli/why.h"
 #include "incmanager/text.h"
@@ -24,10 +22,6 @@ namespace epic::manager {
 namespace {
 
 using Stub = proto::Manager::Stub;
-// Above the time in which the manager waits for a switch.
-constexpr auto kTimeout = std::chrono::seconds(15);
-// To connect.
-constexpr auto kConnectTimeout = std::chrono::seconds(5);
 
 // Of this machine's clock.
 int64_t UnixMillis() {
@@ -43,9 +37,10 @@ std::string OtherThanManager(const ClientOptions& options, const grpc::Status& s
 }
 
 int Report(const ClientOptions& options, const grpc::Status& status) {
-  if (status.error_code() == grpc::UNAVAILABLE) {  // never the manager's own (Call)
-    fmt::print(stderr, "incmanager: no manager answers at {} (--manager, EPIC_MANAGER): {}\n",
-               options.manager, status.error_message());
+  const bool stands_by = status.error_code() == grpc::ABORTED;
+  if (stands_by || status.error_code() == grpc::UNAVAILABLE) {  // never the manager's own (ManagerCalls)
+    fmt::print(stderr, "incmanager: no manager {} at {} (--manager, EPIC_MANAGER): {}\n",
+               stands_by ? "leads" : "answers", options.manager, status.error_message());
     return kExitUnreachable;
   }
   if (status.error_code() == grpc::UNIMPLEMENTED) {
@@ -59,45 +54,6 @@ int Report(const ClientOptions& options, const grpc::Status& status) {
   }
   fmt::print(stderr, "incmanager: {}\n", status.error_message());
   return kExitRefused;
-}
-
-// The way to the manager.
-struct Manager {
-  std::string address;
-  std::shared_ptr<grpc::Channel> channel;
-  std::unique_ptr<Stub> stub;
-};
-
-Manager Connect(const ClientOptions& options) {
-  grpc::ChannelArguments args;
-  // An explanation grows with the square of the number of switches.
-  args.SetMaxReceiveMessageSize(-1);
-  Manager manager{.address = options.manager, .channel = ChannelTo(options.manager, args)};
-  manager.stub = proto::Manager::NewStub(manager.channel);
-  return manager;
-}
-
-// UNAVAILABLE only if nobody answers, with why in words; a manager that is asked says DEADLINE_EXCEEDED of switches.
-template <typename Request, typename Reply>
-grpc::Status Call(const Manager& manager,
-                  grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
-                  const Request& request, Reply* reply) {
-  using std::chrono::system_clock;
-  const auto silent = [](std::chrono::seconds time) {
-    return grpc::Status(grpc::UNAVAILABLE, fmt::format("no answer within {} s", time.count()));
-  };
-  const auto connected_by = system_clock::now() + kConnectTimeout;
-  if (!AwaitAnswer(manager.channel.get(), connected_by)) return silent(kConnectTimeout);
-  if (manager.channel->GetState(false) != GRPC_CHANNEL_READY) {
-    if (const Status host = FindHost(manager.address, LeftUntil(connected_by)); !host.ok())
-      return {grpc::UNAVAILABLE, std::string(host.message())};
-  }
-  grpc::ClientContext context;
-  const auto deadline = system_clock::now() + kTimeout;
-  context.set_deadline(deadline);
-  const grpc::Status status = (manager.stub.get()->*method)(&context, request, reply);
-  if (status.error_code() == grpc::DEADLINE_EXCEEDED && system_clock::now() >= deadline) return silent(kTimeout);
-  return InWords(status);
 }
 
 template <typename Reply, typename Render>
@@ -115,7 +71,7 @@ int Ask(const ClientOptions& options,
         grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*), const Request& request,
         const Render& render) {
   Reply reply;
-  const grpc::Status status = Call(Connect(options), method, request, &reply);
+  const grpc::Status status = ManagerCalls(options.manager).Call(method, request, &reply);
   if (!status.ok()) return Report(options, status);
   Print(options, reply, render);
   return kExitOk;
@@ -129,11 +85,11 @@ template <typename Request, typename Reply, typename Render>
 int AskForPages(const ClientOptions& options,
                 grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*), Request request,
                 void (*next)(const Reply& reply, Request* request), const Render& render) {
-  const Manager manager = Connect(options);
+  ManagerCalls manager(options.manager);
   Reply all;
   for (bool more = true; more;) {
     Reply reply;
-    if (const grpc::Status status = Call(manager, method, request, &reply); !status.ok())
+    if (const grpc::Status status = manager.Call(method, request, &reply); !status.ok())
       return Report(options, status);
     more = reply.more();
     if (more) next(reply, &request);
@@ -178,11 +134,12 @@ proto::CreateGroupRequest RequestOf(const CreateOptions& create) {
 
 // All that is there behind request->after, which is left at the newest; printed, or, in JSON, kept in *all. *any is
 // set if there was one.
-grpc::Status PrintEvents(const Manager& manager, bool json, proto::EventsRequest* request, proto::EventsReply* all,
-                         bool* any) {
+grpc::Status PrintEvents(ManagerCalls* manager, bool json, proto::EventsRequest* request,
+                         proto::EventsReply* all, bool* any) {
   for (bool more = true; more;) {
     proto::EventsReply reply;
-    if (const grpc::Status status = Call(manager, &Stub::Events, *request, &reply); !status.ok()) return status;
+    if (const grpc::Status status = manager->Call(&Stub::Events, *request, &reply); !status.ok())
+      return status;
     *any = *any || !reply.events().empty();
     if (json) {
       all->mutable_events()->MergeFrom(reply.events());
@@ -248,7 +205,7 @@ int Why(const ClientOptions& options, const std::string& name) {
   request.set_ended(true);
   request.set_ask_ranks(true);
   proto::GroupState group;
-  const grpc::Status status = Call(Connect(options), &Stub::ShowGroup, request, &group);
+  const grpc::Status status = ManagerCalls(options.manager).Call(&Stub::ShowGroup, request, &group);
   if (!status.ok()) return Report(options, status);
   Print(options, WhyOf(group), RenderWhy);
   return kExitOk;
@@ -258,7 +215,7 @@ int Explain(const ClientOptions& options, const CreateOptions& create) {
   proto::ExplainRequest request;
   *request.mutable_group() = RequestOf(create);
   proto::ExplainReply reply;
-  const grpc::Status status = Call(Connect(options), &Stub::Explain, request, &reply);
+  const grpc::Status status = ManagerCalls(options.manager).Call(&Stub::Explain, request, &reply);
   if (!status.ok()) return Report(options, status);
   Print(options, reply, RenderExplanation);
   return reply.has_failure() ? kExitRefused : kExitOk;
@@ -299,7 +256,7 @@ int Adopt(const ClientOptions& options, const std::string& switch_name) {
 int SetTenant(const ClientOptions& options, const TenantOptions& tenant) {
   proto::TenantsReply all;
   const grpc::Status status =
-      Call(Connect(options), &Stub::ListTenants, proto::ListTenantsRequest(), &all);
+      ManagerCalls(options.manager).Call(&Stub::ListTenants, proto::ListTenantsRequest(), &all);
   if (!status.ok()) return Report(options, status);
   proto::SetTenantRequest request;
   *request.mutable_tenant() = TenantWith(all, tenant);
@@ -322,10 +279,10 @@ int ShowEvents(const ClientOptions& options, const EventsOptions& events) {
   request.set_last(events.last);
   if (!events.group.empty()) request.set_about("group " + events.group);
   if (!events.switch_name.empty()) request.set_about("switch " + events.switch_name);
-  const Manager manager = Connect(options);
+  ManagerCalls manager(options.manager);
   proto::EventsReply all;
   bool any = false;
-  const auto print = [&] { return PrintEvents(manager, options.json, &request, &all, &any); };
+  const auto print = [&] { return PrintEvents(&manager, options.json, &request, &all, &any); };
   if (const grpc::Status status = print(); !status.ok()) return Report(options, status);
   if (!any && !options.json && !request.about().empty())
     fmt::print(stderr, "incmanager: no event is kept that names the {}\n", request.about());

@@ -14,8 +14,10 @@
 #include "base/end_signals.h"
 #include "base/path_mtu.h"
 #include "incmanager/cli/client.h"
+#include "incmanager/cli/lead.h"
 #include "incmanager/cli/store.h"
 #include "incmanager/rpc/server.h"
+#include "incmanager/store/etcd_client.h"
 #include "incmanager/store/sqlite_store.h"
 #include "incmanager/text.h"
 #include "incmanager/topology.h"
@@ -58,8 +60,14 @@ int Serve(const ServeOptions& options) {
   const EndSignals ends;
   RaiseDescriptorLimit();
 
-  StatusOr<std::unique_ptr<Store>> store = StoreOf(options);
-  if (!store.ok()) return Complain(store.status(), kExitRefused);
+  const bool is_one_of_several = options.store.starts_with(kEtcd);
+  StatusOr<std::unique_ptr<Store>> store =
+      is_one_of_several ? AwaitLead(options.store, options.listen, ends, &EndSelf) : StoreOf(options);
+  if (!store.ok()) {
+    const bool usage = store.status().code() == StatusCode::kInvalidArgument;
+    return Complain(store.status(), usage ? kExitUsage : kExitRefused);
+  }
+  if (is_one_of_several && *store == nullptr) return kExitOk;
   const auto server = ManagerServer::Start(*topology, options.groups, options.listen, options.links, *std::move(store),
                                            &EndSelf);
   if (!server.ok()) {
@@ -70,7 +78,14 @@ int Serve(const ServeOptions& options) {
                Counted(topology->switches.size(), "switch", "switches"),
                Counted(topology->nodes.size() - topology->switches.size(), "host", "hosts"),
                topology->discovery ? ", and what is found" : "", options.listen, (*server)->port());
-  const int signal = ends.Wait();
+  const int signal =
+      is_one_of_several ? AwaitEndOfLead(ends, [&server] { return (*server)->agents_heard(); }) : ends.Wait();
+  if (signal == 0) {
+    spdlog::critical("manager gives way: no agent has been heard for 6 s, and another manager may hear them");
+    (*server)->GiveWay();
+    ends.WaitFor(kGivesWayFor);
+    EndSelf("it has given way");
+  }
   spdlog::info("manager ends on signal {}", signal);
   if (!(*server)->End())
     EndSelf("its store hangs; of what it could not write only events were told to anybody");

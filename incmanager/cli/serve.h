@@ -13,7 +13,9 @@ struct ServeOptions {
   LinkDefaults links;    // of discovered ones
   std::string listen = "127.0.0.1:7400";
   std::string log_level = "info";
-  std::string store;  // folder, "memory" for none; empty: kDefaultStore if it is there, else none
+  // Folder, "memory" for none, "etcd:..." if one of several leads; empty: kDefaultStore if it is there, else
+  // none.
+  std::string store;
   GroupOptions groups;
 };
 

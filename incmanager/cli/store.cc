@@ -7,11 +7,14 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/counted.h"
 #include "incmanager/cli/client.h"
 #include "incmanager/cli/output.h"
 #include "incmanager/rpc/kept.h"
+#include "incmanager/store/etcd_client.h"
+#include "incmanager/store/etcd_store.h"
 #include "incmanager/store/sqlite_store.h"
 
 namespace epic::manager {
@@ -23,9 +26,23 @@ int Refuse(const Status& status) {
 }
 
 StatusOr<Contents> ContentsOf(const std::string& folder) {
+  if (folder.starts_with(kEtcd)) {
+    StatusOr<std::vector<std::string>> servers = EtcdServers(folder);
+    if (!servers.ok()) return servers.status();
+    EtcdClient etcd(*std::move(servers));
+    return ReadEtcd(&etcd);
+  }
   const StatusOr<std::unique_ptr<Store>> store = OpenStore(folder, false);
   if (!store.ok()) return store.status();
   return (*store)->Load();
+}
+
+// Of copies.
+Status RefuseEtcd(const std::string& folder) {
+  if (!folder.starts_with(kEtcd)) return absl::OkStatus();
+  return MakeStatus(
+      StatusCode::kUnimplemented,
+      fmt::format("store {}: etcd copies itself (etcdctl snapshot save, etcdctl snapshot restore)", folder));
 }
 
 // "cluster 3f..., epoch 7: 2 rows of meta, 3 rows of reserved".
@@ -64,12 +81,14 @@ int DumpStore(const std::string& folder) {
 }
 
 int BackUpStoreTo(const std::string& folder, const std::string& file) {
+  if (const Status status = RefuseEtcd(folder); !status.ok()) return Refuse(status);
   if (const Status status = BackUpStore(folder, file); !status.ok()) return Refuse(status);
   Write(fmt::format("store {} is in {}\n", folder, file));
   return kExitOk;
 }
 
 int RestoreStoreFrom(const std::string& folder, const std::string& file) {
+  if (const Status status = RefuseEtcd(folder); !status.ok()) return Refuse(status);
   const StatusOr<Contents> contents = ReadBackup(file);
   if (!contents.ok()) return Refuse(contents.status());
   Contents restored;

@@ -8,7 +8,8 @@
 
 namespace epic::manager {
 
-Committer::Committer(Store* store, const CommitTimes& times) : store_(store), times_(times) {
+Committer::Committer(Store* store, const CommitTimes& times)
+    : store_(store), times_(times), bounds_(store == nullptr ? BatchBounds{} : store->bounds()) {
   if (store_ != nullptr) thread_ = std::thread([this] { Loop(); });
 }
 
@@ -41,7 +42,7 @@ Status Committer::HowItHangs() const {
 Status Committer::Commit(Batch batch, Late late) {
   if (store_ == nullptr || batch.empty()) return absl::OkStatus();
   // Alone it would be in the way of those who are in its transaction.
-  if (SizeOf(batch) > Store::kMostBytes)
+  if (!bounds_.Has(SizeOf(batch), batch.size()))
     return MakeStatus(StatusCode::kInvalidArgument, "what is to be kept of this is too large");
   const auto waiter = std::make_shared<Waiter>();
   waiter->late = std::move(late);
@@ -66,12 +67,12 @@ void Committer::Post(Batch batch, std::function<void()> tried) {
   size_t bytes = 0;
   for (RowChange& change : batch) {
     const size_t more = SizeOf(change);
-    if (more > Store::kMostBytes) {  // it would be in the way for ever
+    if (more > bounds_.bytes) {  // it would be in the way for ever
       lost_.push_back(fmt::format("row {} {} of {} bytes; a row has {} at most", Name(change.row.kind),
-                                  change.row.key, more, Store::kMostBytes));
+                                  change.row.key, more, bounds_.bytes));
       continue;
     }
-    if (bytes + more > Store::kMostBytes) {
+    if (!bounds_.Has(bytes + more, part.size() + 1)) {
       queue_.push_back({std::exchange(part, {}), nullptr, nullptr});
       bytes = 0;
     }
@@ -100,17 +101,17 @@ std::vector<std::string> Committer::TakeLost() {
 Committer::Taken Committer::TakeSome() {
   Taken taken;
   size_t bytes = 0;
-  const auto fits = [&](size_t more) {
-    if (bytes != 0 && bytes + more > Store::kMostBytes) return false;
+  const auto fits = [&](size_t more, size_t rows) {
+    if (!taken.batch.empty() && !bounds_.Has(bytes + more, taken.batch.size() + rows)) return false;
     bytes += more;
     return true;
   };
   for (const auto& [row, value] : unkept_) {
     RowChange change{row, value};
-    if (!fits(SizeOf(change))) return taken;
+    if (!fits(SizeOf(change), 1)) return taken;
     taken.batch.push_back(std::move(change));
   }
-  while (!queue_.empty() && fits(SizeOf(queue_.front().batch))) {
+  while (!queue_.empty() && fits(SizeOf(queue_.front().batch), queue_.front().batch.size())) {
     Entry next = std::move(queue_.front());
     queue_.pop_front();
     // Who has gone before his turn came was told that nobody knows; so nothing of it is done.

@@ -39,6 +39,8 @@ class Committer {
   Committer& operator=(const Committer&) = delete;
 
   bool keeps() const { return store_ != nullptr; }
+  // False when the store is another one's to write now, and with it all that is to be said.
+  bool MayTell() const { return store_ == nullptr || store_->Holds(); }
 
   // Whether what was given up is kept after all.
   using Late = std::function<void(bool kept)>;
@@ -48,7 +50,7 @@ class Committer {
   // known, on a thread of its own, without a lock. Else it is not called.
   Status Commit(Batch batch, Late late);
   // Does not wait; what cannot be kept is tried again until it is, a row as it was posted last. More than
-  // Store::kMostBytes are several transactions. tried: called when all of it has been tried once, whether or
+  // the store's bounds are several transactions. tried: called when all of it has been tried once, whether or
   // not it is kept, or when the store has failed while it waited for its turn; on a thread of its own,
   // without a lock; in the order in which they were posted. A write that hangs is no try.
   void Post(Batch batch, std::function<void()> tried = nullptr);
@@ -57,7 +59,7 @@ class Committer {
   // How the last transaction ended; DEADLINE_EXCEEDED if that of now hangs.
   Status Health() const;
   // Rows that were posted since the last call and will never be kept, as one alone is above
-  // Store::kMostBytes: a line for people of each.
+  // the store's bounds: a line for people of each.
   std::vector<std::string> TakeLost();
   // Takes nothing more, and tries once more to keep what has been posted. True when that is over, and the
   // store closed; false if a write hangs: then its thread is still in the store, and the process can only end
@@ -83,7 +85,7 @@ class Committer {
   };
 
   void Loop();
-  // What comes first of what waits, at most kMostBytes of it.
+  // What comes first of what waits, at most as much as a batch may have.
   Taken TakeSome();
   Status Write(std::unique_lock<std::mutex>* lock, const Batch& batch);
   void Finish(std::unique_lock<std::mutex>* lock, Taken taken, const Status& status);
@@ -94,6 +96,7 @@ class Committer {
 
   Store* const store_;
   const CommitTimes times_;
+  const BatchBounds bounds_;
   mutable std::mutex mutex_;
   std::condition_variable asked_, answered_;
   std::deque<Entry> queue_;  // what has not been tried

@@ -218,6 +218,27 @@ TEST(Committer, MoreThanATransactionTakesIsSeveral) {
   EXPECT_TRUE(committer.TakeLost().empty());
 }
 
+// Of a store that has bounds of its own.
+class NarrowStore : public HandStore {
+ public:
+  BatchBounds bounds() const override { return {.bytes = 100, .rows = 2}; }
+};
+
+TEST(Committer, ATransactionHasNoMoreRowsThanTheStoreTakes) {
+  NarrowStore store;
+  Calls calls;
+  Committer committer(&store);
+  Batch batch;
+  for (int i = 0; i < 5; ++i) batch.push_back(RowNamed(std::to_string(i)).front());
+  EXPECT_EQ(committer.Commit(batch, &FailIfLate).code(), StatusCode::kInvalidArgument);
+  committer.Post(batch, calls.Of("tried"));
+  committer.Post(RowOfBytes("wide", 101));
+  calls.Await(1);
+  EXPECT_EQ(store.Load()->size(), 5u);
+  EXPECT_EQ(store.count(), 3u);
+  EXPECT_THAT(committer.TakeLost(), ElementsAre(HasSubstr("a row has 100 at most")));
+}
+
 TEST(Committer, ARowThatIsTooLargeIsSaid) {
   HandStore store;
   Calls calls;

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -105,6 +106,9 @@ class LentStore : public Store {
   Status Apply(const Batch& batch) override { return of_->Apply(batch); }
   void Close() override { of_->Close(); }
   std::string Place() const override { return of_->Place(); }
+  BatchBounds bounds() const override { return of_->bounds(); }
+  bool Holds() const override { return of_->Holds(); }
+  std::optional<uint64_t> Epoch() const override { return of_->Epoch(); }
 
  private:
   Store* const of_;

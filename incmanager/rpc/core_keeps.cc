@@ -37,7 +37,7 @@ void ManagerCore::Release() {
     const std::shared_ptr<Held> turn = std::move(held_.front());
     held_.pop_front();
     // What is asked of switches and ranks by a manager that ends is the next one's to ask.
-    if (stop_ && committer_.keeps()) continue;
+    if ((stop_ && committer_.keeps()) || !committer_.MayTell()) continue;
     for (const Effect& effect : turn->effects) effect();
   }
 }

@@ -225,7 +225,16 @@ StatusOr<Kept> BeginEpoch(Store* store, const Moment& at) {
     std::random_device random;
     while (kept->cluster.size() < kClusterBytes) kept->cluster += static_cast<char>(random() & 0xff);
   }
-  kept->groups.first_id = ++kept->epoch << kIdBits | 1;
+  const uint64_t epoch = store->Epoch().value_or(kept->epoch + 1);
+  if (epoch <= kept->epoch || epoch >> kIdBits != 0) {
+    return MakeStatus(
+        StatusCode::kFailedPrecondition,
+        fmt::format("store {}: its managers had come to epoch {}, and this one would be {}: it was made "
+                    "anew, or put back to what it was before",
+                    store->Place(), kept->epoch, epoch));
+  }
+  kept->epoch = epoch;
+  kept->groups.first_id = epoch << kIdBits | 1;
   if (Status status = store->Apply({RowOf(kept->cluster, kept->epoch)}); !status.ok()) return status;
   return kept;
 }

@@ -108,6 +108,30 @@ TEST_F(ManagerCoreStore, WhenTheStoreFailsRanksAreToldAllTheSame) {
   EXPECT_THAT(first.Next().failure().message(), HasSubstr("no more"));
 }
 
+// What it had to say is another one's to say, though a store that fails keeps nobody waiting.
+TEST_F(ManagerCoreStore, WhoHoldsItsStoreNoMoreTellsNobodyAnything) {
+  store_.FailWith(MakeStatus(StatusCode::kAborted, "this manager leads no more"));
+  store_.Lose();
+  Rank& first = plane_.Join(Join(0));
+  Rank& second = plane_.Join(Join(1));
+  ASSERT_TRUE(testing::Eventually([this] { return plane_.Show("g").state() == "running"; }));
+  grpc::ClientContext context;
+  proto::CreateGroupRequest create;
+  create.set_name("new");
+  create.set_world_size(2);
+  proto::GroupState reply;
+  const grpc::Status refused = plane_.stub->CreateGroup(&context, create, &reply);
+  EXPECT_THAT(refused.error_message(), HasSubstr("leads no more")) << "and that is behind the group's write";
+  auto shown = std::async(std::launch::async, [this] { return plane_.Show("g", true); });
+  for (Rank* const rank : {&first, &second}) {
+    proto::ServerMessage said = rank->Next();
+    while (said.has_waiting()) said = rank->Next();  // which promises nothing
+    EXPECT_TRUE(said.has_calls()) << said.ShortDebugString();
+    rank->Tell(proto::CallsMade());
+  }
+  shown.get();
+}
+
 TEST_F(ManagerCoreHangs, AStoreThatHangsIsSaidAndWhatIsNewIsRefusedAndTheManagerEnds) {
   store_.Hold(true);
   Rank& first = plane_.Join(Join(0));

@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 #include <spdlog/spdlog.h>
 
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <optional>
@@ -53,17 +54,17 @@ class Service : public CallbackService {
   grpc::ServerUnaryReactor* Register(grpc::CallbackServerContext* context, const proto::RegisterRequest* request,
                                      proto::RegisterReply* reply) override {
     const std::string peer = PeerAddress(context->peer());
-    return Finish(context, Answer(core_->Ask([&](ManagerState& state, Nanos now) {
-                                    return state.Register(now, *request, peer);
-                                  }),
-                                  reply));
+    return Finish(context, OfAgent(Answer(core_->Ask([&](ManagerState& state, Nanos now) {
+                    return state.Register(now, *request, peer);
+                  }),
+                                          reply)));
   }
   grpc::ServerUnaryReactor* Heartbeat(grpc::CallbackServerContext* context, const proto::HeartbeatRequest* request,
                                       proto::HeartbeatReply* reply) override {
-    return Finish(context, Answer(core_->Ask([&](ManagerState& state, Nanos now) {
-                                    return state.Heartbeat(now, *request);
-                                  }),
-                                  reply));
+    return Finish(context, OfAgent(Answer(core_->Ask([&](ManagerState& state, Nanos now) {
+                    return state.Heartbeat(now, *request);
+                  }),
+                                          reply)));
   }
   grpc::ServerBidiReactor<proto::ClientMessage, proto::ServerMessage>* Session(
       grpc::CallbackServerContext* context) override {
@@ -167,7 +168,13 @@ class Service : public CallbackService {
     return grpc::Status::OK;
   }
 
+  uint64_t agents_heard() const { return agents_heard_; }
+
  private:
+  grpc::Status OfAgent(const grpc::Status& status) {
+    if (status.ok()) ++agents_heard_;
+    return status;
+  }
   static grpc::ServerUnaryReactor* Finish(grpc::CallbackServerContext* context, const grpc::Status& status) {
     grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
     reactor->Finish(status);
@@ -193,6 +200,7 @@ class Service : public CallbackService {
 
   ManagerCore* const core_;
   Questions questions_;
+  std::atomic<uint64_t> agents_heard_ = 0;
 };
 
 Status OfListen(const Status& status) {
@@ -254,6 +262,10 @@ StatusOr<std::unique_ptr<ManagerServer>> ManagerServer::Start(
   result->impl_->check = std::make_unique<SelfCheck>(&acceptor, std::move(deaf));
   return result;
 }
+
+uint64_t ManagerServer::agents_heard() const { return impl_->service.agents_heard(); }
+
+void ManagerServer::GiveWay() { impl_->store->Close(); }
 
 bool ManagerServer::End() {
   if (impl_->server == nullptr || impl_->ended) return impl_->ended.value_or(true);

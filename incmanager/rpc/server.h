@@ -1,6 +1,7 @@
 // The manager's gRPC server.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -34,6 +35,11 @@ class ManagerServer {
   ManagerServer& operator=(const ManagerServer&) = delete;
 
   int port() const { return port_; }
+  // How many registrations and heartbeats of agents it has taken so far.
+  uint64_t agents_heard() const;
+  // Only with a store of several managers: it is another one's to write from now on, and nobody is told
+  // anything more.
+  void GiveWay();
 
  private:
   struct Impl;

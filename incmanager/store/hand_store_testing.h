@@ -1,6 +1,7 @@
 // A store whose writes the test completes by hand.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <mutex>
@@ -36,6 +37,9 @@ class HandStore : public Store {
     changed_.wait(lock, [this] { return !holds_; });
   }
   std::string Place() const override { return "hand"; }
+  bool Holds() const override { return holds_it_; }
+  // From now on it is another one's.
+  void Lose() { holds_it_ = false; }
 
   // From now on writes wait for Complete, or do not any more.
   void Hold(bool holds) {
@@ -88,6 +92,7 @@ class HandStore : public Store {
   std::optional<Status> answer_;
   Status failure_;
   bool holds_ = false;
+  std::atomic<bool> holds_it_ = true;
   size_t begun_ = 0;
 };
 

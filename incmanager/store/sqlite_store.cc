@@ -28,15 +28,9 @@ constexpr char kSchema[] =
     "NULL, "
     "PRIMARY KEY(kind, key)) WITHOUT ROWID";
 
-// FNV-1a. Each step is reversible, so that no change of a single byte gives the same.
-int64_t DigestOf(const RowKey& row, std::string_view value) {
-  uint64_t digest = 0xcbf29ce484222325;
-  const auto add = [&digest](uint8_t byte) { digest = (digest ^ byte) * 0x100000001b3; };
-  add(static_cast<uint8_t>(row.kind));
-  for (size_t size = row.key.size(), i = 0; i < sizeof(size); ++i) add(static_cast<uint8_t>(size >> 8 * i));
-  for (const char c : row.key) add(static_cast<uint8_t>(c));
-  for (const char c : value) add(static_cast<uint8_t>(c));
-  return static_cast<int64_t>(digest);
+// As SQLite has numbers.
+int64_t SignedDigestOf(const RowKey& row, std::string_view value) {
+  return static_cast<int64_t>(DigestOf(row, value));
 }
 
 // That it is a store, of this format. Changes nothing.
@@ -80,7 +74,7 @@ StatusOr<Contents> ReadRows(Database* database) {
     if (!kind) return database->Damaged(fmt::format("a row of kind {}, which is none", select.Number(0)));
     const RowKey row{*kind, select.Bytes(1)};
     std::string value = select.Bytes(2);
-    if (DigestOf(row, value) != select.Number(3))
+    if (SignedDigestOf(row, value) != select.Number(3))
       return database->Damaged(fmt::format("row {} {} is not what was written", Name(row.kind), row.key));
     rows[row] = std::move(value);
   }
@@ -106,7 +100,7 @@ Status ApplyTo(Database* database, const Batch& batch) {
     statement.Bind(2, change.row.key);
     if (change.value) {
       statement.Bind(3, *change.value);
-      statement.Bind(4, DigestOf(change.row, *change.value));
+      statement.Bind(4, SignedDigestOf(change.row, *change.value));
     }
     statement.Step();
     if (statement.ended()) continue;

@@ -31,6 +31,17 @@ std::optional<RowKind> RowKindOf(int64_t number) {
   return std::nullopt;
 }
 
+// FNV-1a. Each step is reversible, so that no change of a single byte gives the same.
+uint64_t DigestOf(const RowKey& row, std::string_view value) {
+  uint64_t digest = 0xcbf29ce484222325;
+  const auto add = [&digest](uint8_t byte) { digest = (digest ^ byte) * 0x100000001b3; };
+  add(static_cast<uint8_t>(row.kind));
+  for (size_t size = row.key.size(), i = 0; i < sizeof(size); ++i) add(static_cast<uint8_t>(size >> 8 * i));
+  for (const char c : row.key) add(static_cast<uint8_t>(c));
+  for (const char c : value) add(static_cast<uint8_t>(c));
+  return digest;
+}
+
 size_t SizeOf(const RowChange& change) {
   return change.row.key.size() + (change.value ? change.value->size() : 0);
 }

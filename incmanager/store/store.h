@@ -47,6 +47,9 @@ struct RowChange {
   bool operator==(const RowChange&) const = default;
 };
 
+// Of a row, by which it is found to be another than was written. No change of a single byte gives the same.
+uint64_t DigestOf(const RowKey& row, std::string_view value);
+
 // In this order: the last one of a row counts.
 using Batch = std::vector<RowChange>;
 // Bytes of its key and value, or of its keys and values, together.
@@ -55,22 +58,34 @@ size_t SizeOf(const Batch& batch);
 
 using Contents = std::map<RowKey, std::string>;
 
+// Of one batch. More is a mistake of whoever made it.
+struct BatchBounds {
+  size_t bytes, rows;
+  bool Has(size_t more_bytes, size_t more_rows) const { return more_bytes <= bytes && more_rows <= rows; }
+};
+
 class Store {
  public:
-  // Of one batch, in bytes: a group of the most ranks on the largest network is below. More is a mistake of whoever
-  // made it.
+  // Of a store that has no bounds of its own: a group of the most ranks on the largest network is below.
   static constexpr size_t kMostBytes = 16 << 20;
 
   virtual ~Store() = default;
+  virtual BatchBounds bounds() const { return {.bytes = kMostBytes, .rows = SIZE_MAX}; }
   // All rows. DATA_LOSS if something is damaged, with the place.
   virtual StatusOr<Contents> Load() = 0;
   // When it returns all of the batch is kept, also when power goes, or nothing of it (an error, with the
-  // system's words). INVALID_ARGUMENT above kMostBytes; RESOURCE_EXHAUSTED when there is no room.
+  // system's words). INVALID_ARGUMENT above the bounds; RESOURCE_EXHAUSTED when there is no room. What holds
+  // it no more keeps nothing.
   virtual Status Apply(const Batch& batch) = 0;
   // Nothing more is asked of it. May write, and wait for its disk.
   virtual void Close() {}
   // Where it is, for people: "/var/lib/epic".
   virtual std::string Place() const = 0;
+  // Whether this process still is the one that may write here. When it is not, what it has to say is another
+  // one's to say. Thread-safe, and does not wait.
+  virtual bool Holds() const { return true; }
+  // The number of this holding, above those of all before; nothing if whoever holds it has to count himself.
+  virtual std::optional<uint64_t> Epoch() const { return std::nullopt; }
 };
 
 }  // namespace epic::manager

@@ -12,9 +12,12 @@
 #include <fstream>
 #include <memory>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "base/seeds_testing.h"
+#include "incmanager/store/etcd_store.h"
+#include "incmanager/store/etcd_testing.h"
 #include "incmanager/store/memory_store.h"
 #include "incmanager/store/sqlite_store.h"
 #include "incmanager/store/store_testing.h"
@@ -61,12 +64,35 @@ class SqliteKind {
   std::unique_ptr<Store> store_;
 };
 
+class EtcdKind {
+ public:
+  EtcdKind() { Open(); }
+  Store* store() { return store_.get(); }
+  void Reopen() {
+    store_.reset();
+    Open();
+  }
+
+ private:
+  void Open() {
+    const auto etcd = std::make_shared<EtcdClient>(std::vector<std::string>{etcd_.address()});
+    std::string leader;
+    auto lead = EtcdLead::Try(etcd, "a", &leader, [](const std::string&) {});
+    ASSERT_TRUE(lead.ok() && *lead != nullptr) << lead.status();
+    auto opened = OpenEtcdStore(etcd, *std::move(lead));
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    store_ = *std::move(opened);
+  }
+  testing::FakeEtcd etcd_;
+  std::unique_ptr<Store> store_;
+};
+
 template <typename Kind>
 class AnyStore : public ::testing::Test {
  protected:
   Kind kind_;
 };
-using Kinds = ::testing::Types<MemoryKind, SqliteKind>;
+using Kinds = ::testing::Types<MemoryKind, SqliteKind, EtcdKind>;
 TYPED_TEST_SUITE(AnyStore, Kinds);
 
 TYPED_TEST(AnyStore, HasWhatWasAppliedAlsoWhenItIsOpenedAgain) {
@@ -88,7 +114,8 @@ TYPED_TEST(AnyStore, HasWhatWasAppliedAlsoWhenItIsOpenedAgain) {
 }
 
 TYPED_TEST(AnyStore, TakesNothingOfABatchThatIsTooLarge) {
-  Batch batch{{{RowKind::kTenant, "a"}, "1"}, {{RowKind::kTenant, "b"}, std::string(Store::kMostBytes, 'x')}};
+  Batch batch{{{RowKind::kTenant, "a"}, "1"},
+              {{RowKind::kTenant, "b"}, std::string(this->kind_.store()->bounds().bytes, 'x')}};
   const Status status = this->kind_.store()->Apply(batch);
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
   EXPECT_TRUE(this->kind_.store()->Load()->empty());

@@ -48,7 +48,7 @@ MAY_INCLUDE = {
     "incmanager/graph": ["base", "incmanager/policies", *MANAGER_VALUES],
     "incmanager/hosts": ["base", *MANAGER_VALUES],
     "incmanager/groups": ["base", "protocol", "incmanager/policies", *MANAGER_VALUES],
-    "incmanager/store": ["base"],
+    "incmanager/store": ["base", "proto/etcd.grpc.pb.h"],
     "incmanager/rpc": ["base", "protocol", "proto", "incmanager"],
     "incmanager/cli": ["base", "protocol", "proto", "incmanager"],
     "incmanager": ["base", "protocol", "incmanager"],
@@ -72,7 +72,7 @@ MAY_INCLUDE = {
 # Header pattern -> folders in which it is allowed.
 EDGE_HEADERS = {
     r"<(sys/socket|netinet/|arpa/|net/if|linux/|pcap)": ["io", "base/grpc", "incengine/daemon", "inchost", "commlib", "softnic/verbs", "bench", "tests"],
-    r"<(grpc|grpcpp)": ["incengine/daemon", "incagent", "inchost", "incmanager/rpc", "incmanager/cli", "commlib", "base/grpc",
+    r"<(grpc|grpcpp)": ["incengine/daemon", "incagent", "inchost", "incmanager/rpc", "incmanager/cli", "incmanager/store", "commlib", "base/grpc",
                         "tests/softnic", "tests/engines"],
     r"<infiniband/": ["commlib", "softnic/verbs", "tests/rxe_peer"],
     r"<spdlog": ["io", "incengine/daemon", "incagent", "inchost", "incmanager"],
