@@ -5,6 +5,7 @@
 #include <random>
 #include <vector>
 
+#include "base/seeds_testing.h"
 #include "commlib/core/rank_core.h"
 #include "gtest/gtest.h"
 
@@ -300,9 +301,10 @@ class Group {
 };
 
 TEST(RankCoreRandomTest, EveryMixOfCollectivesKeepsTheRulesAndEnds) {
-  for (uint32_t seed = 0; seed < 150; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    ASSERT_NO_FATAL_FAILURE(Group(seed).Run());
+  const auto [first, count] = SeedsToRun(300);
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    SCOPED_TRACE(testing::Message() << "replay: EPIC_SEED=" << seed);
+    ASSERT_NO_FATAL_FAILURE(Group(static_cast<uint32_t>(seed)).Run());
     ASSERT_FALSE(HasFailure());
   }
 }

@@ -7,6 +7,7 @@
 #include <map>
 #include <random>
 
+#include "base/seeds_testing.h"
 #include "roce/transport/transport_testing.h"
 
 namespace epic::roce::testing {
@@ -250,10 +251,11 @@ class Pipe {
 };
 
 void RunSeeds(const PipeFaults& faults, uint64_t seeds) {
-  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+  const auto [first, count] = SeedsToRun(seeds);
+  for (uint64_t seed = first; seed < first + count; ++seed) {
     for (const Policy& policy : {Policy{}, RxeLike()}) {
       SCOPED_TRACE(::testing::Message()
-                   << "replay: seed " << seed << (policy.one_retry_per_ack ? " rxe" : ""));
+                   << "replay: EPIC_SEED=" << seed << (policy.one_retry_per_ack ? " rxe" : ""));
       Pipe pipe(seed, faults, policy);
       pipe.Run();
       if (::testing::Test::HasFailure()) return;

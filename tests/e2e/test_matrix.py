@@ -42,8 +42,9 @@ INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uin
 TYPES = FLOATS + INTEGERS + ("byte",)
 OPS = ("sum", "prod", "min", "max", "avg")
 INTEGER_OPS = ("band", "bor", "bxor", "land", "lor")
-# Elements of a share: nothing, one, a packet and a bit, and more than a window of packets.
-SMALL, LARGE = (0, 1, 1500, 40001), (0, 1, 3, 511, 513, 4097, 100003, 1000001)
+# Elements of a share: nothing, one, a packet and a bit, and many packets; more than a window of them are large_calls, of each
+# collective, and with --full.
+SMALL, LARGE = (0, 1, 1500, 12001), (0, 1, 3, 511, 513, 4097, 100003, 1000001)
 RANDOM_CALLS = {False: 200, True: 1000}
 RANDOM_CALLS_OF_A_COVER = 40
 SEED = 20240817

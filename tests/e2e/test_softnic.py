@@ -11,7 +11,7 @@ def test_64_hosts_on_three_levels_of_switches(beds):
     group = bed.new_group()
     before = {name: harness.epic_ranks.aggregated_packets(bed.name, name) for name in bed.switches}
     ranks = [bed.start(host, harness.PERF_INSIDE, "--group", group, "--rank", rank, "--size", HOSTS, "--collective", "all",
-                       "-b", "4K", "-e", "16K", "-f", "4", "-n", "1", "-w", "0", timeout_s=200)
+                       "-b", "16K", "-e", "16K", "-n", "1", "-w", "0", timeout_s=200)
              for rank, host in enumerate(bed.hosts)]
     harness.finish(ranks, 220)
     for rank in ranks:

@@ -91,9 +91,10 @@ class Scene:
 
 
 class Launcher:
-    """`PATIENT`: whether ranks are patient in every test; with --full none is (`patience`). `soon`: variables by which a manager
-    that is not there is given up earlier, in a default run. `OWN_REQUESTS`: the program of requests with what it can have of
-    this MPI's own."""
+    """`patience`: ranks sleep while they wait (patient.c), in a default run; else they look again and again, as their MPI does.
+    Where those of Open MPI yield all the time, Linux 6.18 leaves daemons waiting for a processor for 8 s and more. `soon`:
+    variables by which a manager that is not there is given up earlier, in a default run. `OWN_REQUESTS`: the program of
+    requests with what it can have of this MPI's own."""
 
     _played = {}  # {(MPI, Start): Done}, of this process
 
@@ -108,7 +109,7 @@ class Launcher:
             describe_machine(self.machine)
 
     def played(self, start):
-        """How a start of several scenes has ended, with patient ranks; it is played where it is first asked for."""
+        """How a start of several scenes has ended; it is played where it is first asked for."""
         key = (type(self), start)
         if key not in self._played:
             at_line = start.at_line and (start.at_line[0], lambda: start.at_line[1](self.bed))
@@ -140,7 +141,7 @@ class Launcher:
                               'sh -c "$*"\n', encoding="utf-8")
         self.shell.chmod(0o700)
 
-    def _mpirun(self, hosts, ranks, patient):
+    def _mpirun(self, hosts, ranks):
         """The command that starts so many ranks on these hosts: HOST:RANKS with commas between."""
         raise NotImplementedError
 
@@ -148,10 +149,10 @@ class Launcher:
         """Lines of shell that a rank's program is started after."""
         raise NotImplementedError
 
-    def _prefix(self, of_hosts, patient):
+    def _prefix(self, of_hosts):
         """What starts a rank's program, if it is not mpirun itself."""
         lines = self._before(of_hosts)
-        if patient:
+        if self.patience:
             lines.append(f"export LD_PRELOAD={PATIENT}${{LD_PRELOAD:+:$LD_PRELOAD}}")
         if not lines:
             return []
@@ -163,10 +164,9 @@ class Launcher:
                  through=(EPIC_RUN, "--mpi"), under=(), at_line=None, timeout_s=300, patient=False):
         """Runs a program of this folder, built for this MPI, on all hosts, or as many ranks as said, host by host.
         `env`: variables of mpirun, and so of rank 0, on its host; None takes one away. `under`: what starts the program, as valgrind.
-        `at_line`: (text, what to call when a line with it has come). `patient`: ranks sleep while they wait, and if the test says so for less long (BRIEF): where it is about
-        waiting, or ranks are more than a machine has room for."""
+        `at_line`: (text, what to call when a line with it has come). `patient`: the test is about
+        waiting, or ranks are more than a machine has room for, so that in a default run they are late for less long (BRIEF)."""
         brief, of_hosts = BRIEF if patient and self.patience else {}, of_hosts or {}
-        patient = self.patience and (self.PATIENT or patient)
         if brief:
             of_hosts = {host: {**brief, **of_hosts.get(host, {})} for host in self.bed.hosts}
         self._write_shell(of_hosts)
@@ -174,7 +174,7 @@ class Launcher:
         variables = {"EPIC_MANAGER": MANAGER, "EPIC_MPI_REPORT": "1", "EPIC_MPI_FROM_CALL": "1", **(env or {})}
         hosts = ",".join(f"{host}:{per_host}" for host in self.bed.hosts)
         argv = ["env", *(f"{k}={v}" for k, v in variables.items() if v is not None), *through,
-                *self._mpirun(hosts, ranks or len(self.bed.hosts) * per_host, patient), *self._prefix(of_hosts, patient),
+                *self._mpirun(hosts, ranks or len(self.bed.hosts) * per_host), *self._prefix(of_hosts),
                 *under, PROGRAMS / f"{self.PROGRAMS_OF}_{program}", *arguments]
         begin = time.monotonic()
         command = [str(self.shell), self.bed.hosts[0], shlex.join(map(str, argv))]
@@ -198,18 +198,16 @@ class Launcher:
 
 
 class OpenMpi(Launcher):
-    """In a default run its ranks are patient in all tests. With fewer processors than ranks they would have to yield, and
-    where ranks yield all the time Linux 6.18 leaves daemons waiting for a processor for 8 s and more."""
+    """Where its ranks are not patient they yield, since there are more of them than processors."""
 
     PROGRAMS_OF = "mpi"
-    PATIENT = True
     OWN_REQUESTS = ("requests", "persistent")
 
     # vec1 is a network for the MPI's own messages, as their traffic is not what is tested here.
-    def _mpirun(self, hosts, ranks, patient):
+    def _mpirun(self, hosts, ranks):
         return ["mpirun.openmpi", "--allow-run-as-root", "--host", hosts, "-np", ranks, "--bind-to", "none",
                 "--mca", "plm_rsh_agent", self.shell, "--mca", "btl_tcp_if_include", "vec1",
-                "--mca", "oob_tcp_if_include", "vec1", "--mca", "mpi_yield_when_idle", "0" if patient else "1"]
+                "--mca", "oob_tcp_if_include", "vec1", "--mca", "mpi_yield_when_idle", "0" if self.patience else "1"]
 
     def _before(self, _of_hosts):
         return []
@@ -218,11 +216,10 @@ class OpenMpi(Launcher):
 class Mpich(Launcher):
     """Its mpirun hands all its variables to all hosts, where they go before the host's own."""
 
-    PATIENT = False
     PROGRAMS_OF = "mpich"
     OWN_REQUESTS = ("requests", "nonblocking")
 
-    def _mpirun(self, hosts, ranks, _patient):
+    def _mpirun(self, hosts, ranks):
         return ["mpirun.mpich", "-launcher", "ssh", "-launcher-exec", self.shell, "-hosts", hosts, "-iface", "vec1", "-n", ranks]
 
     def _before(self, of_hosts):

@@ -15,7 +15,7 @@ import covers  # noqa: E402  pylint: disable=wrong-import-position
 # "# pool: alone" compares what it measures, and runs beside no other task of the pool.
 PART_S = 90.0
 UNKNOWN_S = 10.0
-PYTEST = ["/usr/bin/python3", "-B", "-m", "pytest", "-v", "-p", "no:cacheprovider", "-p", "stage_pool.pytest_plugin"]
+PYTEST = ["/usr/bin/python3", "-m", "pytest", "-v", "-p", "no:cacheprovider", "-p", "stage_pool.pytest_plugin"]
 PATIENCE = 5  # times ctest's own time: it ends what hangs, and says nothing of what waits for a processor
 NOTHING_COLLECTED = 5  # pytest's status
 # Of a test that computes much, one part in so many runs under the sanitizers.
@@ -65,7 +65,10 @@ class Known:
 def of_pytest(stage, known, full, go_on):
     """Tasks for the files of a stage."""
     options = (["--full"] if full else []) + ([] if go_on else ["-x"])
-    environment = dict(stage.environment, PYTHONPATH=str(stages.ROOT / "scripts/lib"))
+    # What a task imports is compiled once for all of them. Plugins that are installed here and not named load nothing.
+    environment = dict(stage.environment, PYTHONPATH=str(stages.ROOT / "scripts/lib"),
+                       PYTHONPYCACHEPREFIX=str(stages.ROOT / "build/pycache"), PYTHONDONTWRITEBYTECODE="",
+                       PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
     for file in stages.test_files(stage):
         wall, cpu = known.of(stage.name, file)
         text = (stages.ROOT / file).read_text(encoding="utf-8")
