@@ -180,6 +180,20 @@ TEST_F(ManagerContexts, WhatIsBeingRemovedIsNobodyElses) {
   EXPECT_EQ(life_.removed.size(), 3u);
 }
 
+// It does not say when it has asked.
+TEST_F(ManagerContexts, WhatAnAgentOfAnEarlierVersionSaysIsNotCompared) {
+  Beats();
+  RemoveAt("leaf1");
+  ASSERT_TRUE(model("leaf1").SetForwarding({}).ok());
+  for (int time = 0; time < 3; ++time) {
+    life_.now += kSecond;
+    model("leaf1").as_of = 0;
+    life_.Beat(Id("leaf1"));
+  }
+  EXPECT_EQ(End().message(), "");
+  EXPECT_THAT(TableEvents("leaf1"), IsEmpty());
+}
+
 TEST_F(ManagerContexts, AfterARestartAllIsAsItWas) {
   Beats();
   life_.Restart();
