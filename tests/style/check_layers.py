@@ -55,6 +55,7 @@ MAY_INCLUDE = {
     "sim": ["base", "roce", "protocol", "incengine/core", "incengine/modes/table.h", "incengine/state", "incengine/modules",
             "commlib/core", "incmanager/policies/forwarding.h", "incmanager/policies/group_ports.h"],
     "sim/shared": ["base", "protocol", "sim", "incengine/core", "incengine/state", "commlib/core", "incmanager"],
+    "sim/restarts": ["base", "protocol", "proto", "sim", "incmanager", "commlib/unsaid.h"],
     "bench": ["base", "commlib", "protocol", "epic"],
     "check": ["base", "roce", "protocol", "incengine/core", "incengine/modes/table.h", "incengine/state", "commlib/core",
               "sim"],
@@ -74,7 +75,7 @@ EDGE_HEADERS = {
     r"<(grpc|grpcpp)": ["incengine/daemon", "incagent", "inchost", "incmanager/rpc", "incmanager/cli", "commlib", "base/grpc",
                         "tests/softnic", "tests/engines"],
     r"<infiniband/": ["commlib", "softnic/verbs", "tests/rxe_peer"],
-    r"<spdlog": ["io", "incengine/daemon", "incagent", "inchost", "incmanager"],
+    r"<spdlog": ["io", "incengine/daemon", "incagent", "inchost", "incmanager", "sim/restarts"],
     r"""(<(thread|mutex|condition_variable)>|"base/mutex\.h")""": ["base/mutex.h", "io", "incengine/daemon", "incagent", "inchost", "incmanager", "commlib", "bench", "base/grpc",
                                                 "mpi/binding", "pytorch", "softnic/verbs", "softnic/port", "tests/softnic", "tests/e2e", "tests/rxe_peer"],
 }
