@@ -14,8 +14,8 @@
 #include "base/number.h"
 #include "protocol/modes.h"
 #include "sim/many_seeds.h"
+#include "sim/restarts/restarts_trial.h"
 #include "sim/scenario.h"
-#include "sim/shared/shared_trial.h"
 #include "sim/trial.h"
 
 namespace {
@@ -140,7 +140,7 @@ int main(int argc, char** argv) {
       line.AddCommand("run",
                       "Random calls of up to three groups while things go wrong, then "
                       "without: every call must end right. What "
-                      "is not given is chosen by the seed; canaries and shared never are.");
+                      "is not given is chosen by the seed; canaries, shared and restarts never are.");
   const epic::Option replay = run.Add("--replay", &options.replay, "the line that a failure printed");
   const epic::Option seed = run.Add("--seed", &options.scenario.seed, "of all chance; default 1");
   const epic::Option seeds =

@@ -43,6 +43,8 @@ Counts& Counts::operator+=(const Counts& other) {
   refused += other.refused;
   granted += other.granted;
   busy += other.busy;
+  restarts += other.restarts;
+  returned += other.returned;
   time += other.time;
   return *this;
 }
@@ -69,6 +71,9 @@ std::string Describe(const Counts& counts) {
     groups += fmt::format("; {} chunks by datagrams, {} read, {} datagrams without a receive",
                           counts.datagram_chunks, counts.read_chunks, counts.unposted);
   }
+  if (counts.restarts > 0)
+    groups += fmt::format("; {} restarts of the manager, to which ranks have come back {} times", counts.restarts,
+                          counts.returned);
   const std::string all = fmt::format(
       "{} calls, {} packets, {} super-frames, {:.6f} virtual seconds; {} lost, {} cut, {} corrupted, {} "
       "repeated, {} delayed, {} unheard; {} crashes, {} groups failed, {} calls of ranks aborted, {} packets "

@@ -64,6 +64,7 @@ struct FaultPlan {
   bool kills_hosts = false;      // which come back without the ranks that they had
   // Groups come and go, placed by the manager's own tables: RunShared (sim/shared) in place of RunTrial.
   bool shares = false;
+  bool restarts = false;  // and the manager dies and comes back: RunRestarts (sim/restarts) in place of that
   // Of canaries, whose runs must not end right.
   bool flips = false;     // data reaches the hosts changed
   bool swallows = false;  // when the faults should end, all packets are lost

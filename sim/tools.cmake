@@ -14,8 +14,11 @@ epic_not_by_default(epic-loss-tolerance epic-multicast epic-overlap)
 
 add_subdirectory(dsa)
 add_subdirectory(shared)
+add_subdirectory(restarts)
 add_executable(epic-sim epic_sim.cc many_seeds.cc)
-target_link_libraries(epic-sim PRIVATE epic_options epic_sim_shared epic_sim absl::strings fmt::fmt epic_command_line)
+target_link_libraries(epic-sim PRIVATE epic_options epic_sim_restarts epic_sim absl::strings fmt::fmt epic_command_line)
+# The manager without gRPC, whose libraries take longer to load than a run takes.
+target_link_options(epic-sim PRIVATE -Wl,--as-needed)
 find_package(benchmark REQUIRED)
 add_executable(sim_bench sim_bench.cc)
 epic_not_by_default(sim_bench)

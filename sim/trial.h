@@ -50,6 +50,8 @@ struct Counts {
   int64_t refused = 0;
   int64_t granted = 0;  // calls that asked for a block and got it
   int64_t busy = 0;     // and that found it taken
+  int64_t restarts = 0;  // of the manager
+  int64_t returned = 0;  // ranks that have come back to it, as often as they have
   Nanos time = 0;
 
   Counts& operator+=(const Counts& other);

@@ -137,6 +137,8 @@ void World::Arrive(const LinkFrame& frame) {
     }
     // What a switch took for a group that it has lost: forwarded to a host, which has no such queue pair.
     if (IsSwitchQpn(seen.packet->bth.dest_qp)) return void(++unclaimed_);
+    // A manager that has died had a group installed of which its ranks have not heard.
+    if (seen.group < 0) return void(++unclaimed_);
     if (IsPeerQpn(seen.packet->bth.dest_qp)) return TakeAtHost(node - switches(), *seen.packet);
     // All are of one queue pair.
     group = seen.group;

@@ -25,8 +25,9 @@ struct GroupEnd {
   Nanos at = 0;
   std::string how;  // in words: "failed: rank 1 on h1 (pid 7) is gone", "all 4 ranks have left"
   Failure failure;  // ok: it has not failed
-  // The nonces of ranks that were away then: they have perhaps not been told that it ran, and join once more.
-  std::set<uint64_t> away;
+  // The nonces of ranks that have perhaps been told neither that it ran nor this, and join once more: those that were
+  // away, and all if it had not run for long.
+  std::set<uint64_t> untold;
 };
 
 class EndedGroups {

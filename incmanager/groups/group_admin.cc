@@ -67,9 +67,11 @@ Status GroupLife::Destroy(Nanos now, const std::string& name, bool force) {
 }
 
 void GroupLife::End(Nanos now, const Group& group, const std::string& how, const Failure& failure) {
-  std::set<uint64_t> away;
+  // Who was sent Joined just now may lose that and this with the manager.
+  const bool is_young = IsInUse(group.phase) && now - group.placed < kBackWithin;
+  std::set<uint64_t> untold;
   for (const auto& [rank, member] : group.members) {
-    if (member.away && member.join.nonce != 0) away.insert(member.join.nonce);
+    if ((member.away || is_young) && member.join.nonce != 0) untold.insert(member.join.nonce);
   }
   ends_.Add({.name = group.spec.name,
              .id = group.id,
@@ -80,7 +82,7 @@ void GroupLife::End(Nanos now, const Group& group, const std::string& how, const
              .at = now,
              .how = how,
              .failure = failure,
-             .away = std::move(away)});
+             .untold = std::move(untold)});
   if (keeps_ && IsInUse(group.phase)) changed_.ended.insert(group.spec.name);
   world_->NoteEnd(fmt::format("group {}: {}", group.spec.name, how));
 }

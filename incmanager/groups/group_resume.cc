@@ -208,7 +208,7 @@ void GroupLife::TellEnd(SessionId session, const Failure& failure) {
 // another process may come to have them.
 bool GroupLife::JoinsAgain(Nanos now, SessionId session, const JoinRequest& join) {
   if (join.nonce == 0) return false;
-  if (const GroupEnd* const end = EndOf(join.group); end != nullptr && end->away.contains(join.nonce)) {
+  if (const GroupEnd* const end = EndOf(join.group); end != nullptr && end->untold.contains(join.nonce)) {
     world_->Send(session, end->failure);
     return true;
   }

@@ -27,7 +27,11 @@ Result<HostsWay> Placer::WayOfHosts(const Group& group, uint32_t path_mtu) const
                    -1, ""};
   }
   std::vector<std::string> stopped(from_.topology.nodes.size());
-  for (const NodeId node : from_.topology.switches) stopped[node] = from_.switches.Stopped(node);
+  for (const NodeId node : from_.topology.switches) {
+    // Between the hosts of a group that runs a former manager has heard them, if this one has not yet.
+    const bool is_new = from_.switches.entry(node).state == SwitchState::kNeverSeen;
+    if (!is_new || !IsInUse(group.phase)) stopped[node] = from_.switches.Stopped(node);
+  }
   auto reach = ReachAmong(from_.topology, from_.tables, stopped, HostsOf(group));
   if (const auto* obstacle = std::get_if<Obstacle>(&reach)) {
     return SwitchFailure(ErrorCode::kNoTree,

@@ -119,7 +119,7 @@ class Reader {
                            .at = When(stored.unix_us()),
                            .how = stored.how(),
                            .failure = {},
-                           .away = {stored.away().begin(), stored.away().end()}});
+                           .untold = {stored.untold().begin(), stored.untold().end()}});
     if (stored.has_failure()) {
       const proto::Failure& failure = stored.failure();
       kept_.ended.back().failure = {static_cast<ErrorCode>(failure.code()), failure.message(), failure.rank(),
@@ -327,7 +327,7 @@ RowChange RowOf(const GroupEnd& end, const Moment& at) {
   out.set_unix_us(at.unix_us - (at.now - end.at) / kNanosPerMicro);
   out.set_how(end.how);
   if (!end.failure.ok()) *out.mutable_failure() = ToProto(end.failure);
-  for (const uint64_t nonce : end.away) out.add_away(nonce);
+  for (const uint64_t nonce : end.untold) out.add_untold(nonce);
   return Put(RowKind::kEnded, end.name, out);
 }
 

@@ -143,6 +143,24 @@ TEST_P(ManagerResume, WhoWasNotToldThatItsGroupRanIsToldHowItHasEnded) {
   EXPECT_EQ(life_.told[life_.Join("g", GetParam(), 3, 1, 2)].size(), 0u) << "another process begins anew";
 }
 
+// What it was told of the one and of the other was lost with the manager.
+TEST_P(ManagerResume, NorDoesOneThatWasThereWaitForThoseThatHaveBeenTold) {
+  for (const Nanos later : {0, 70}) {
+    const std::string group = later == 0 ? "young" : "old";
+    const std::vector<SessionId> sessions = Run(group);
+    life_.Pass(later * kSecond);
+    proto::ClientMessage abort;
+    abort.mutable_abort()->set_reason("no more");
+    life_.Say(sessions[0], abort);
+    life_.Restart();
+    const SessionId again = life_.Join(group, GetParam(), 3, 1);
+    EXPECT_EQ(later == 0, !life_.told[again].empty()) << later;
+    if (later == 0) {
+      EXPECT_EQ(life_.told[again].front().failure().code(), proto::ERROR_ABORTED);
+    }
+  }
+}
+
 TEST_P(ManagerResume, WhoIsNotThatRankIsRefusedAndDisturbsNobody) {
   Run();
   life_.Restart();

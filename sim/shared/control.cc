@@ -13,13 +13,6 @@ namespace {
 // GroupLife::Tick's.
 constexpr Nanos kTick = 100 * kMillisecond;
 
-std::vector<Qpn> QpnsOf(const engine::GroupConfig& config) {
-  std::vector<Qpn> qpns;
-  if (config.parent) qpns.push_back(config.parent->local_qpn);
-  for (const engine::EndpointConfig& child : config.children) qpns.push_back(child.local_qpn);
-  return qpns;
-}
-
 }  // namespace
 
 Control::Control(World& world, const WorldConfig& config, const ControlOptions& options, Choices& choices,
@@ -31,7 +24,8 @@ Control::Control(World& world, const WorldConfig& config, const ControlOptions& 
       ranks_(ranks),
       topology_(TopologyOf(world, config)),
       switches_(&topology_),
-      groups_(&topology_, &switches_, this, options.groups, options.seed) {
+      groups_(&topology_, &switches_, this, options.groups, options.seed),
+      contexts_(world, options.states_arena) {
   for (const manager::NodeId node : topology_.switches) {
     const manager::EngineReport report = ReportOf(node);
     EPIC_CHECK(switches_.Register(0, report.name, "agent", report).ok());
@@ -56,7 +50,7 @@ manager::EngineReport Control::ReportOf(manager::NodeId node) const {
 
 void Control::CrashEngine(int s, Nanos until) {
   const auto node = static_cast<manager::NodeId>(s);
-  for (const auto& [id, context] : world_.engine(s).groups()) ForgetQpns(node, context.config);
+  contexts_.OnCrash(node);
   crashed_.insert(topology_.nodes[node].name);
   boot_ids_[node] = boot_ids_.size() + static_cast<uint64_t>(world_.now()) + 2;
   world_.CrashEngine(s, until);
@@ -76,13 +70,7 @@ void Control::Hear(manager::NodeId node, const manager::EngineReport* engine) {
 }
 
 void Control::Miss(manager::SessionId session) {
-  world_.At(world_.now() + Within(options_.lease), [this, session] {
-    Say(session, [session](manager::GroupLife& groups, Nanos now) { groups.OnSessionClosed(now, session); });
-  });
-}
-
-void Control::Complain(std::string what) {
-  if (wrong_.empty()) wrong_ = std::move(what);
+  world_.At(world_.now() + Within(options_.lease), [this, session] { Say(session, Ends{}); });
 }
 
 void Control::Deliver(Channel channel, uint64_t number, EventQueue::Action action) {
@@ -95,9 +83,18 @@ void Control::Deliver(Channel channel, uint64_t number, EventQueue::Action actio
   });
 }
 
-void Control::Say(manager::SessionId session, Request request) {
-  Deliver(Channel::kFromRank, session,
-          [this, request = std::move(request)] { request(groups_, world_.now()); });
+void Control::Say(manager::SessionId session, const RankWord& word) {
+  Deliver(Channel::kFromRank, session, [this, session, word] { CarryOut(session, word); });
+}
+
+// Carried out at the table when it is there.
+void Control::CarryOut(manager::SessionId session, const RankWord& word) {
+  const Nanos now = world_.now();
+  if (const auto* join = std::get_if<manager::JoinRequest>(&word)) return groups_.OnJoin(now, session, *join);
+  if (const auto* end = std::get_if<manager::PeerEnd>(&word)) return groups_.OnPeer(now, session, *end);
+  if (const auto* aborts = std::get_if<Aborts>(&word)) return groups_.OnAbort(now, session, aborts->reason);
+  std::holds_alternative<Leaves>(word) ? groups_.OnLeave(now, session)
+                                       : groups_.OnSessionClosed(now, session);
 }
 
 void Control::Send(manager::SessionId session, const manager::SessionEvent& event) {
@@ -106,7 +103,12 @@ void Control::Send(manager::SessionId session, const manager::SessionEvent& even
 }
 
 void Control::Install(manager::NodeId node, const manager::ContextPlan& context) {
-  Deliver(Channel::kToSwitch, node, [this, node, context] { InstallAt(node, context); });
+  Deliver(Channel::kToSwitch, node, [this, node, context] {
+    Deliver(Channel::kFromSwitch, node,
+            [this, node, id = context.group_id, answer = contexts_.Install(node, context)] {
+              groups_.OnInstalled(world_.now(), node, id, answer);
+            });
+  });
 }
 
 void Control::Fail(manager::NodeId node, uint64_t group_id, uint32_t generation) {
@@ -116,69 +118,15 @@ void Control::Fail(manager::NodeId node, uint64_t group_id, uint32_t generation)
 }
 
 void Control::Remove(manager::NodeId node, uint64_t group_id, uint32_t generation) {
-  Deliver(Channel::kToSwitch, node,
-          [this, node, group_id, generation] { RemoveAt(node, group_id, generation); });
-}
-
-void Control::InstallAt(manager::NodeId node, const manager::ContextPlan& context) {
-  if (world_.now() < world_.switch_up_at(static_cast<int>(node))) {
-    const Status silent = MakeStatus(StatusCode::kUnavailable, "the engine does not answer");
-    return Deliver(Channel::kFromSwitch, node, [this, node, id = context.group_id, silent] {
-      groups_.OnInstalled(world_.now(), node, id, {.status = silent});
-    });
-  }
-  const engine::GroupConfig config = ConfigOf(context);
-  const auto bytes = world_.engine(static_cast<int>(node)).Install(config);
-  const Status status = bytes.ok() ? Status() : bytes.status();
-  if (bytes.ok()) {
-    for (const Qpn qpn : QpnsOf(config)) TakeQpn(node, qpn);
-  } else if (options_.states_arena || status.code() != StatusCode::kResourceExhausted) {
-    Complain(fmt::format("switch {} refused group {}, for which there should be room: {}\n", node,
-                         context.name, std::string(status.message())));
-  }
-  const uint64_t taken = bytes.ok() ? *bytes : 0;
-  Deliver(Channel::kFromSwitch, node, [this, node, id = context.group_id, status, taken] {
-    groups_.OnInstalled(world_.now(), node, id, {.status = status, .arena_bytes = taken});
+  Deliver(Channel::kToSwitch, node, [this, node, group_id, generation] {
+    contexts_.Remove(node, group_id, generation);
+    Deliver(Channel::kFromSwitch, node,
+            [this, node, group_id] { groups_.OnRemoved(world_.now(), node, group_id); });
   });
 }
 
-void Control::RemoveAt(manager::NodeId node, uint64_t group_id, uint32_t generation) {
-  engine::Engine& engine = world_.engine(static_cast<int>(node));
-  if (const auto found = engine.groups().find(group_id); found != engine.groups().end())
-    ForgetQpns(node, found->second.config);
-  engine.Remove(group_id, generation);
-  Deliver(Channel::kFromSwitch, node,
-          [this, node, group_id] { groups_.OnRemoved(world_.now(), node, group_id); });
-}
-
-void Control::ForgetQpns(manager::NodeId node, const engine::GroupConfig& config) {
-  for (const Qpn qpn : QpnsOf(config)) {
-    qpns_.erase({node, qpn});
-    resting_[{node, qpn}] = world_.now();
-  }
-}
-
-void Control::TakeQpn(manager::NodeId node, Qpn qpn) {
-  const auto rested = resting_.find({node, qpn});
-  const bool again =
-      rested != resting_.end() && world_.now() < rested->second + manager::QpnPool::kQuarantine;
-  if (!qpns_.emplace(node, qpn).second || again)
-    Complain(fmt::format("switch {}: QPN {:#x} is in use, or has not rested\n", node, Raw(qpn)));
-}
-
 std::string Control::Leftovers() const {
-  std::string out;
-  for (int s = 0; s < world_.switches(); ++s) {
-    const engine::Engine& engine = static_cast<const World&>(world_).engine(s);
-    const engine::Arena& arena = engine.arena();
-    if (!engine.groups().empty() || !engine.blocks().empty() || arena.free_bytes() != arena.size()) {
-      out += fmt::format("switch {} has {} groups, {} blocks, {} of {} bytes free\n", s,
-                         engine.groups().size(), engine.blocks().size(), arena.free_bytes(), arena.size());
-    }
-    const size_t qpns = groups_.qpns().InUse(static_cast<manager::NodeId>(s));
-    if (qpns > 0) out += fmt::format("{} QPNs of switch {} have not been given back\n", qpns, s);
-  }
-  if (!qpns_.empty()) out += fmt::format("contexts still have {} QPNs\n", qpns_.size());
+  std::string out = contexts_.Leftovers(groups_.qpns());
   for (const std::string& name : groups_.Names()) {
     const auto group = groups_.Find(name);
     if (group->phase == manager::GroupPhase::kReserved) continue;

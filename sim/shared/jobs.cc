@@ -40,6 +40,35 @@ SharedShape::SharedShape(const Scenario& scenario) : choices(scenario.seed * 791
   for (auto number = static_cast<int>(6 + choices.Below(7)); number > 0; --number)
     jobs.push_back(ChooseJob(scenario, number));
   ChooseCrashes();
+  if (PlanNamed(scenario.name).restarts) ChooseRestarts();
+}
+
+// Ranks may wait for a manager, or for each other, for a minute: what is sent again meanwhile is so seldom.
+void SharedShape::ChooseRestarts() {
+  config.prompt_ns = choices.OneOf({2, 5, 20}) * kMillisecond;
+  control.groups.prompt_ns = static_cast<uint64_t>(config.prompt_ns);
+  if (config.host_ack_delay_ns > 0) config.host_ack_delay_ns = config.prompt_ns / 4;
+  if (config.late_timers_ns > 0) config.late_timers_ns = config.prompt_ns / 4;
+  config.host_timeout = static_cast<uint8_t>(choices.OneOf({14, 16, 18}));
+  jobs.resize(std::min<size_t>(jobs.size(), 2 + choices.Below(5)));
+  calls = 1 + static_cast<int>(choices.Below(static_cast<uint64_t>(calls)));
+  control.groups.join_timeout = faults_end + 15 * kSecond;
+  spread = choices.OneOf({faults_end / 8, 20 * kMillisecond, kSecond});
+  look_after = kMillisecond;
+  bound = 120 * kSecond;  // a rank may not come back, and a group fails for that a minute later
+  commit = choices.OneOf({10, 1000, 20'000}) * kMicrosecond;
+  again = choices.OneOf({1, 10, 100}) * kMillisecond;
+  beat = choices.OneOf({100, 300, 1000}) * kMillisecond;
+  for (uint64_t n = 1 + choices.Below(5); n > 0; --n) {
+    const auto longest =
+        static_cast<uint64_t>(choices.OneOf({2 * faults_end, 300 * kMillisecond, 3 * kSecond}));
+    restarts.push_back(
+        {.pause = static_cast<Nanos>(choices.Below(longest)),
+         .commit = static_cast<int>(choices.Below(5)),
+         .kept = OneIn(2),
+         .away = OneIn(64) ? 70 * kSecond : choices.OneOf({1, 1000, 50'000, 1'000'000}) * kMicrosecond});
+    bound += restarts.back().pause + restarts.back().away;
+  }
 }
 
 // In a third of the runs.

@@ -9,6 +9,7 @@
 #include "sim/faults.h"
 #include "sim/scenario.h"
 #include "sim/shared/control.h"
+#include "sim/trial.h"
 #include "sim/world.h"
 
 namespace epic::sim {
@@ -21,6 +22,14 @@ struct Job {
   int lives = 1;               // one after the other, however each ends
   Nanos begin = 0;
   Nanos pause = 0;  // longest between two lives
+};
+
+// One end of the manager, and how long it is away.
+struct Restart {
+  Nanos pause = 0;    // from when it had started
+  int commit = 0;     // then at the so manieth thing that its store is asked to keep; 0: at once
+  bool kept = false;  // when that is kept, and nobody has been told of it; else before
+  Nanos away = 0;
 };
 
 struct SharedShape {
@@ -41,11 +50,19 @@ struct SharedShape {
   std::vector<manager::Tenant> tenants;
   std::vector<Job> jobs;
   std::vector<Crash> crashes;
+  Nanos look_after = 0;  // at least between two looks at what ranks have done
+  Nanos bound = kLivenessBound;
+  // Of a manager that dies and comes back.
+  std::vector<Restart> restarts;
+  Nanos commit = 1;  // longest time of its store
+  Nanos again = 1;   // until a rank that has lost it tries again; twice as long each time
+  Nanos beat = 1;    // between two words of an agent
 
  private:
   void ChooseNetwork(const Scenario& scenario);
   void ChooseTenants();
   void ChooseCrashes();
+  void ChooseRestarts();
   Job ChooseJob(const Scenario& scenario, int number);
   void ChoosePolicy(manager::GroupSpec* spec);
   void ChooseModes(const Scenario& scenario, manager::GroupSpec* spec);

@@ -74,9 +74,7 @@ void Life::Begin() {
     const int host = job_.rank_host[static_cast<size_t>(r)];
     place_.world.At(std::max(Soon(), place_.world.host_up_at(host)), [this, r] {
       if (ranks_[static_cast<size_t>(r)].at == At::kGone) return;
-      place_.control.Say(SessionOf(r), [this, r](manager::GroupLife& groups, Nanos now) {
-        groups.OnJoin(now, SessionOf(r), ranks_[static_cast<size_t>(r)].join);
-      });
+      place_.manager.Say(SessionOf(r), ranks_[static_cast<size_t>(r)].join);
     });
   }
 }
@@ -106,10 +104,7 @@ void Life::Make() {
   made_.emplace(place_.world, group_, way, place_.shape.choices, [this](int rank, int to, bool ready) {
     manager::PeerEnd end{
         .rank = static_cast<uint32_t>(to), .qpn = 1 + static_cast<uint32_t>(to), .ready = ready};
-    place_.control.Say(SessionOf(rank),
-                       [session = SessionOf(rank), end](manager::GroupLife& groups, Nanos now) {
-                         groups.OnPeer(now, session, end);
-                       });
+    place_.manager.Say(SessionOf(rank), end);
   });
   // Those of hosts that are gone meanwhile.
   for (int r = 0; r < static_cast<int>(ranks_.size()); ++r) {
@@ -172,9 +167,7 @@ void Life::OnJoined(int rank) {
   world.At(Soon(), [this] {
     if (ranks_[0].at != At::kRunning) return;
     hit_ = true;
-    place_.control.Say(SessionOf(0), [session = SessionOf(0)](manager::GroupLife& groups, Nanos now) {
-      groups.OnAbort(now, session, "it has had enough");
-    });
+    place_.manager.Say(SessionOf(0), Aborts{"it has had enough"});
   });
 }
 
@@ -188,16 +181,16 @@ void Life::ChangeWindows(int rank, uint32_t most) {
 
 void Life::OnFailure(int rank, const manager::Failure& failure) {
   Rank& of = ranks_[static_cast<size_t>(rank)];
-  if (of.at == At::kJoining) {
+  // Refused, before it is a group; a group that has failed before this rank has heard of it has its reason.
+  const bool refused = of.at == At::kJoining && group_ < 0;
+  if (refused) {
     refused_ = failure.message;
-    if (group_ >= 0 || failure.code == manager::ErrorCode::kInvalidArgument)
-      Complain("refused: " + failure.message);
+    if (failure.code == manager::ErrorCode::kInvalidArgument) Complain("refused: " + failure.message);
     return End(rank);
   }
-  const bool is_lost =
-      failure.code == manager::ErrorCode::kSwitchLost && place_.control.HasCrashed(failure.switch_name);
-  hit_ = hit_ || is_lost;
+  hit_ = hit_ || place_.manager.Explains(failure);
   if (!hit_) Complain("its group failed: " + failure.message);
+  if (of.at == At::kJoining) return End(rank);
   of.at = At::kAborting;
   place_.world.AbortRank(rank, group_);
 }
@@ -209,7 +202,7 @@ void Life::OnHostKilled(int host) {
     rank.at = At::kGone;
     --open_;
     hit_ = true;
-    place_.control.Miss(SessionOf(r));
+    place_.manager.Miss(SessionOf(r));
   }
 }
 
@@ -220,9 +213,7 @@ void Life::End(int rank) {
   of.at = At::kGone;
   --open_;
   if (group_ >= 0) place_.world.EndRank(rank, group_);
-  place_.control.Say(SessionOf(rank), [session = SessionOf(rank)](manager::GroupLife& groups, Nanos now) {
-    groups.OnSessionClosed(now, session);
-  });
+  place_.manager.Say(SessionOf(rank), Ends{});
 }
 
 // All calls that the rank has made.
@@ -250,9 +241,7 @@ void Life::Settle() {
     last_start_ = std::max(last_start_, place_.world.now());
     place_.world.At(Soon(), [this, r] {
       if (ranks_[static_cast<size_t>(r)].at != At::kLeaving) return;
-      place_.control.Say(SessionOf(r), [session = SessionOf(r)](manager::GroupLife& groups, Nanos now) {
-        groups.OnLeave(now, session);
-      });
+      place_.manager.Say(SessionOf(r), Leaves{});
     });
   }
 }

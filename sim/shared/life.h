@@ -8,8 +8,8 @@
 
 #include "sim/collectives.h"
 #include "sim/group_ranks.h"
-#include "sim/shared/control.h"
 #include "sim/shared/jobs.h"
+#include "sim/shared/world_manager.h"
 #include "sim/trace.h"
 #include "sim/trial.h"
 
@@ -20,7 +20,7 @@ class Life {
   // Where it is lived; all borrowed.
   struct Place {
     World& world;
-    Control& control;
+    WorldManager& manager;
     SharedShape& shape;
     const Scenario& scenario;
     Trace& trace;

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <deque>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "base/check.h"
 #include "sim/faults.h"
@@ -16,13 +19,15 @@ namespace {
 
 class SharedTrial final : private RankSessions {
  public:
-  SharedTrial(const Scenario& scenario, const TraceSink& sink)
+  SharedTrial(const Scenario& scenario, const TraceSink& sink, const MakeManager& make)
       : scenario_(scenario),
         shape_(scenario),
         faults_(shape_.faults),
         world_(shape_.config, scenario.seed),
         trace_(sink),
-        control_(world_, shape_.config, shape_.control, shape_.choices, *this) {
+        manager_(make ? make(world_, shape_, *this)
+                      : std::make_unique<Control>(world_, shape_.config, shape_.control, shape_.choices,
+                                                  static_cast<RankSessions&>(*this))) {
     trace_.Run(ReplayLine(scenario));
     world_.SetFaultRule([this](const LinkPacket& packet) {
       if (world_.now() >= shape_.faults_end) return Fate::kDeliver;
@@ -35,11 +40,10 @@ class SharedTrial final : private RankSessions {
     });
     for (const Crash& crash : shape_.crashes) world_.At(crash.at, [this, &crash] { Happen(crash); });
     world_.At(shape_.faults_end, [this] { trace_.FaultsOff(world_.now()); });
-    manager::GroupLife& groups = control_.groups();
-    for (const manager::Tenant& tenant : shape_.tenants) EPIC_CHECK(groups.SetTenant(tenant).ok());
-    groups.SetDefaultPolicy(shape_.default_policy);
+    for (const manager::Tenant& tenant : shape_.tenants) EPIC_CHECK(manager_->SetTenant(tenant).ok());
+    manager_->SetDefaultPolicy(shape_.default_policy);
     for (const Job& job : shape_.jobs) {
-      if (job.reserved) EPIC_CHECK(groups.Create(job.spec).ok());
+      if (job.reserved) EPIC_CHECK(manager_->Create(job.spec).ok());
       lives_to_come_ += job.lives;
       world_.At(job.begin, [this, &job] { BeginLife(job, job.lives); });
     }
@@ -79,7 +83,7 @@ class SharedTrial final : private RankSessions {
   RandomFaults faults_;
   World world_;
   Trace trace_;
-  Control control_;
+  const std::unique_ptr<WorldManager> manager_;
   Counts counts_{.runs = 1};
   std::deque<Lived> lives_;
   std::vector<Lived*> living_;
@@ -101,7 +105,7 @@ void SharedTrial::Happen(const Crash& crash) {
     world_.KillHost(crash.number, crash.until);
     for (Lived* const lived : living_) lived->life.OnHostKilled(crash.number);
   } else {
-    control_.CrashEngine(crash.number, crash.until);
+    manager_->CrashEngine(crash.number, crash.until);
   }
   world_.At(crash.until, [this, node] { trace_.Restarted(world_, node); });
 }
@@ -109,7 +113,7 @@ void SharedTrial::Happen(const Crash& crash) {
 // left: this one and those behind it.
 void SharedTrial::BeginLife(const Job& job, int left) {
   const auto number = static_cast<int>(lives_.size());
-  const Life::Place place{world_, control_, shape_, scenario_, trace_};
+  const Life::Place place{world_, *manager_, shape_, scenario_, trace_};
   Lived& lived = lives_.emplace_back(place, job, number, sessions_.size(), left - 1);
   for (size_t r = 0; r < job.rank_host.size(); ++r) sessions_.emplace_back(&lived, static_cast<int>(r));
   living_.push_back(&lived);
@@ -121,7 +125,7 @@ void SharedTrial::BeginLife(const Job& job, int left) {
 void SharedTrial::LookFrom(Nanos time) {
   world_.At(time, [this, time] {
     Look();
-    if (!ended_) LookFrom(time + 1 + shape_.spread / 4);
+    if (!ended_) LookFrom(time + 1 + std::max(shape_.spread / 4, shape_.look_after));
   });
 }
 
@@ -132,29 +136,30 @@ void SharedTrial::Look() {
     const Job& job = lived->life.job();
     const auto pause = static_cast<Nanos>(shape_.choices.Below(static_cast<uint64_t>(job.pause)));
     if (lived->lives_left > 0)
-      world_.At(control_.KnownBy() + pause, [this, &job, left = lived->lives_left] { BeginLife(job, left); });
+      world_.At(manager_->KnownBy() + pause,
+                [this, &job, left = lived->lives_left] { BeginLife(job, left); });
     return true;
   };
   std::erase_if(living_, is_over);
-  ended_ = living_.empty() && lives_to_come_ == 0 && control_.Leftovers().empty();
+  ended_ = living_.empty() && lives_to_come_ == 0 && manager_->Leftovers().empty();
 }
 
 // When all lives are over, and the operator has taken back what he had asked for.
 std::string SharedTrial::WhatIsLeft() {
-  manager::GroupLife& groups = control_.groups();
   for (const Job& job : shape_.jobs) {
-    if (job.reserved && !groups.Destroy(world_.now(), job.spec.name, /*force=*/false).ok())
+    if (job.reserved && !manager_->Destroy(job.spec.name).ok())
       return fmt::format("group {} cannot be destroyed\n", job.spec.name);
   }
   for (const manager::Tenant& tenant : shape_.tenants) {
-    if (const Status status = groups.RemoveTenant(tenant.name); !status.ok())
+    if (const Status status = manager_->RemoveTenant(tenant.name); !status.ok())
       return fmt::format("{} cannot be removed: {}\n", tenant.name, std::string(status.message()));
   }
-  return groups.Names().empty() ? "" : fmt::format("group {} is still there\n", groups.Names()[0]);
+  const std::vector<std::string> names = manager_->Names();
+  return names.empty() ? "" : fmt::format("group {} is still there\n", names[0]);
 }
 
 std::string SharedTrial::FirstWrong() {
-  if (!control_.wrong().empty()) return control_.wrong();
+  if (!manager_->wrong().empty()) return manager_->wrong();
   for (const Lived& lived : lives_) {
     if (std::string wrong = lived.life.Wrong(); !wrong.empty()) return wrong;
   }
@@ -169,11 +174,12 @@ Outcome SharedTrial::Run() {
     return last;
   };
   bool ended = false;
-  for (Nanos limit = 0; !ended && limit < last_start() + kLivenessBound;) {
-    limit = last_start() + kLivenessBound;
+  for (Nanos limit = 0; !ended && limit < last_start() + shape_.bound;) {
+    limit = last_start() + shape_.bound;
     ended = world_.RunUntil([this] { return ended_; }, limit);
   }
   for (const Lived& lived : lives_) lived.life.AddTo(&counts_);
+  manager_->AddTo(&counts_);
   counts_.packets = world_.packets();
   counts_.super_frames = world_.super_frames();
   counts_.late_timers = world_.late_timers();
@@ -181,7 +187,7 @@ Outcome SharedTrial::Run() {
   Outcome outcome{.verdict = ended ? Verdict::kRight : Verdict::kHung, .detail = {}, .counts = counts_};
   if (!ended) {
     outcome.detail = fmt::format("not all has ended {} ms after the last call and the last fault\n{}",
-                                 kLivenessBound / kMillisecond, control_.Leftovers());
+                                 shape_.bound / kMillisecond, manager_->Leftovers());
     for (const Lived* const lived : living_) outcome.detail += lived->life.Standing();
   }
   std::string wrong = FirstWrong();
@@ -196,13 +202,9 @@ Outcome SharedTrial::Run() {
 
 }  // namespace
 
-Outcome RunShared(const Scenario& scenario, const TraceSink& trace) {
+Outcome RunShared(const Scenario& scenario, const TraceSink& trace, const MakeManager& make) {
   EPIC_CHECK(PlanNamed(scenario.name).shares);
-  return SharedTrial(scenario, trace).Run();
-}
-
-Outcome RunScenario(const Scenario& scenario, const TraceSink& trace) {
-  return PlanNamed(scenario.name).shares ? RunShared(scenario, trace) : RunTrial(scenario, trace);
+  return SharedTrial(scenario, trace, make).Run();
 }
 
 }  // namespace epic::sim

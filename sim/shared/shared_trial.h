@@ -4,15 +4,22 @@
 // have ended. At the end nobody has anything left of them.
 #pragma once
 
+#include <functional>
+#include <memory>
+
+#include "sim/shared/jobs.h"
+#include "sim/shared/world_manager.h"
 #include "sim/trial.h"
 
 namespace epic::sim {
 
-// As RunTrial, of a scenario whose plan shares. Wrong is also what the table tells ranks, or gives to
-// switches, that cannot be, and what is left of groups when all have ended.
-Outcome RunShared(const Scenario& scenario, const TraceSink& trace = {});
+// The manager of a run. What is given outlives it.
+using MakeManager =
+    std::function<std::unique_ptr<WorldManager>(World& world, SharedShape& shape, RankSessions& ranks)>;
 
-// Any scenario: RunShared or RunTrial.
-Outcome RunScenario(const Scenario& scenario, const TraceSink& trace = {});
+// As RunTrial, of a scenario whose plan shares. Wrong is also what the manager tells ranks, or gives to
+// switches, that cannot be, and what is left of groups when all have ended. make: null for the tables alone
+// (sim/shared/control.h); what other managers do is theirs to say.
+Outcome RunShared(const Scenario& scenario, const TraceSink& trace = {}, const MakeManager& make = nullptr);
 
 }  // namespace epic::sim

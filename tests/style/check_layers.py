@@ -56,6 +56,7 @@ MAY_INCLUDE = {
             "commlib/core", "incmanager/policies/forwarding.h", "incmanager/policies/group_ports.h"],
     "sim/dsa": ["base", "sim/choices.h", "sim/clock.h"],
     "sim/shared": ["base", "protocol", "sim", "incengine/core", "incengine/state", "commlib/core", "incmanager"],
+    "sim/restarts": ["base", "protocol", "proto", "sim", "incmanager", "commlib/unsaid.h"],
     "bench": ["base", "commlib", "protocol", "epic"],
     "check": ["base", "roce", "protocol", "incengine/core", "incengine/modes/table.h", "incengine/state", "commlib/core",
               "sim"],
@@ -75,7 +76,7 @@ EDGE_HEADERS = {
     r"<(grpc|grpcpp)": ["incengine/daemon", "incagent", "inchost", "incmanager/rpc", "incmanager/cli", "incmanager/store", "commlib", "base/grpc",
                         "tests/softnic", "tests/engines"],
     r"<infiniband/": ["commlib", "softnic/verbs", "tests/rxe_peer"],
-    r"<spdlog": ["io", "incengine/daemon", "incagent", "inchost", "incmanager"],
+    r"<spdlog": ["io", "incengine/daemon", "incagent", "inchost", "incmanager", "sim/restarts"],
     r"""(<(thread|mutex|condition_variable)>|"base/mutex\.h")""": ["base/mutex.h", "io", "incengine/daemon", "incagent", "inchost", "incmanager", "commlib", "bench", "base/grpc",
                                                 "mpi/binding", "pytorch", "softnic/verbs", "softnic/port", "tests/softnic", "tests/e2e", "tests/rxe_peer"],
 }

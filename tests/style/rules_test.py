@@ -32,7 +32,7 @@ def test_every_named_test_exists_where_the_table_says():
 
 def test_every_file_is_of_its_program():
     for suite, (files, program) in rules.suites().items():
-        folder, name = program.split("/")
+        folder, name = program.rsplit("/", 1)
         cmake = "".join(f.read_text(encoding="utf-8")
                         for f in (ROOT / folder).iterdir() if f.name == "CMakeLists.txt" or f.suffix == ".cmake")
         sources = re.search(rf"epic_test\({name}\s([^)]*)\)", cmake)
