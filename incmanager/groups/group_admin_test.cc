@@ -15,6 +15,20 @@ using testing::GroupWorldFixture;
 using ::testing::HasSubstr;
 using testing::Refusal;
 
+// Else its agent, which registers just then, would remove what a manager that dies before the end is kept still
+// has.
+TEST(GroupLife, AContextIsKeptUntilItsRemovalIsAnswered) {
+  GroupWorldFixture w(testing::Tree32());
+  w.JoinAll(4);
+  w.AnswerInstalls();
+  const NodeId leaf2 = w.Id("leaf2");
+  for (const SessionId session : {100, 101, 102, 103}) w.groups()->OnLeave(w.now, session);
+  ASSERT_FALSE(w.world.removals.empty());
+  EXPECT_EQ(w.groups()->GroupsOn(leaf2).size(), 1u);
+  w.AnswerRemovals();
+  EXPECT_TRUE(w.groups()->GroupsOn(leaf2).empty());
+}
+
 TEST(GroupLife, SwitchTrouble) {
   GroupWorldFixture w(testing::Tree32());
   w.JoinAll(4);

@@ -153,9 +153,10 @@ WatchedSwitches GroupLife::Watched() const {
 std::vector<uint64_t> GroupLife::GroupsOn(NodeId node) const {
   std::vector<uint64_t> ids;
   for (const auto& [id, group] : groups_) {
-    if (group.removal_started) continue;
     for (const ContextPlan& context : group.plan.contexts) {
-      if (context.node == node) ids.push_back(id);
+      // One that is to be removed is, when its group's end is kept: by the manager's own call.
+      if (context.node == node && (!group.removal_started || group.removing.contains(node)))
+        ids.push_back(id);
     }
   }
   return ids;
