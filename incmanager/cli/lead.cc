@@ -55,7 +55,7 @@ class Words {
 
 StatusOr<std::unique_ptr<Store>> AwaitLead(const std::string& store, const std::string& listen,
                                            const EndSignals& signals,
-                                           std::function<void(const std::string& why)> ends) {
+                                           const std::function<void(const std::string& why)>& ends) {
   StatusOr<std::vector<std::string>> servers = EtcdServers(store);
   if (!servers.ok()) return servers.status();
   const auto etcd = std::make_shared<EtcdClient>(*std::move(servers));

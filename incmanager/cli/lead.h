@@ -18,7 +18,7 @@ namespace epic::manager {
 // is deaf; does not return. Errors: as EtcdServers', OpenEtcdStore's and Standby's.
 StatusOr<std::unique_ptr<Store>> AwaitLead(const std::string& store, const std::string& listen,
                                            const EndSignals& signals,
-                                           std::function<void(const std::string& why)> ends);
+                                           const std::function<void(const std::string& why)>& ends);
 
 // Of a manager that leads: waits for a signal, and gives it; 0 if no agent has been heard for 6 s, and some
 // were before: another manager may hear them. agents_heard: how many words of agents so far.

@@ -103,7 +103,7 @@ StatusOr<int64_t> EtcdClient::Grant(int64_t seconds) {
   etcdserverpb::LeaseGrantRequest request;
   request.set_ttl(seconds);
   etcdserverpb::LeaseGrantResponse reply;
-  const Status status = AskAny([&](Server& server, grpc::ClientContext* context) {
+  Status status = AskAny([&](Server& server, grpc::ClientContext* context) {
     return server.leases->LeaseGrant(context, request, &reply);
   });
   if (!status.ok()) return status;
@@ -114,7 +114,7 @@ Status EtcdClient::KeepAlive(int64_t lease) {
   etcdserverpb::LeaseKeepAliveRequest request;
   request.set_id(lease);
   etcdserverpb::LeaseKeepAliveResponse reply;
-  const Status status = AskAny([&](Server& server, grpc::ClientContext* context) -> grpc::Status {
+  Status status = AskAny([&](Server& server, grpc::ClientContext* context) -> grpc::Status {
     const auto stream = server.leases->LeaseKeepAlive(context);
     const bool answered = stream->Write(request) && stream->Read(&reply);
     if (!answered) return stream->Finish();

@@ -168,7 +168,7 @@ class EtcdStore : public Store {
     *request->add_compare() = lead_->Fence();
     while (Holds()) {
       etcdserverpb::TxnResponse reply;
-      const Status status = etcd_->Txn(*request, &reply);
+      Status status = etcd_->Txn(*request, &reply);
       if (status.ok() && reply.succeeded()) return absl::OkStatus();
       if (status.ok()) {
         lead_->Lose("etcd says so");

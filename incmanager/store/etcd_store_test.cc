@@ -124,7 +124,7 @@ TEST_F(EtcdTest, WhatALeaderOfBeforeWritesIsRefused) {
   auto next = Try("b");
   ASSERT_TRUE(next.ok() && *next != nullptr) << next.status();
   EXPECT_TRUE(store->Holds()) << "it has not heard of it";
-  EXPECT_EQ(store->Apply(RowOf("a", "2")).code(), StatusCode::kAborted);
+  ASSERT_EQ(store->Apply(RowOf("a", "2")).code(), StatusCode::kAborted);
   EXPECT_FALSE(store->Holds());
   EXPECT_THAT(lost_.get_future().get(), HasSubstr("etcd says so"));
   EXPECT_EQ(store->Apply(RowOf("a", "3")).code(), StatusCode::kAborted);
