@@ -15,7 +15,7 @@
 #include "check/setup_groups.h"
 #include "check/setup_hosts.h"
 #include "protocol/modes.h"
-#include "sim/scenario.h"
+#include "sim/topologies.h"
 
 namespace epic::check {
 namespace {

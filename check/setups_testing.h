@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 #include <vector>
 
+#include "base/seeds_testing.h"
 #include "check/model.h"
 #include "check/setup.h"
 #include "sim/choices.h"
@@ -121,11 +121,11 @@ inline Setup RandomGroupsSetup(sim::Choices& choices) {
   return setup;
 }
 
-// The seeds of a test: 0 to count - 1, or EPIC_SEED alone.
+// The seeds of a test: those of SeedsToRun.
 inline std::vector<uint64_t> Seeds(uint64_t count) {
-  if (const char* one = std::getenv("EPIC_SEED"); one != nullptr) return {std::strtoull(one, nullptr, 10)};
-  std::vector<uint64_t> seeds(count);
-  for (uint64_t i = 0; i < count; ++i) seeds[i] = i;
+  const TestSeeds some = SeedsToRun(count);
+  std::vector<uint64_t> seeds(some.count);
+  for (uint64_t i = 0; i < some.count; ++i) seeds[i] = some.first + i;
   return seeds;
 }
 // For SCOPED_TRACE.

@@ -92,4 +92,7 @@ inline const Shape kShapes[] = {{"star-2", Star(2)},
                                 {"three levels, 8 ranks", FullTree(3, 2)},
                                 {"uneven", UnevenTree()}};
 
+// Elements of a call of several windows; where ranks are many, of fewer.
+inline size_t LongCallOf(const World& world) { return world.ranks() > 8 ? 20011 : 100003; }
+
 }  // namespace epic::sim

@@ -11,13 +11,12 @@
 #include "base/status.h"
 #include "sim/choices.h"
 #include "sim/faults.h"
+#include "sim/topologies.h"
 #include "sim/world.h"
 
 namespace epic::sim {
 
 inline constexpr int kMaxCalls = 10'000;
-// More ranks' sums would not be exact in BF16 (collectives.h).
-inline constexpr int kMaxHosts = 16;
 
 // Everything else of a run follows from these.
 struct Scenario {
@@ -39,12 +38,12 @@ struct Scenario {
   // Of groups' calls: "network"; "hosts"; "mixed", each group one of the two, or both, what its switches lack
   // between the hosts. Empty: the seed's choice, made by Complete, and the network where that was not asked.
   std::string path = {};
-  // Of calls: "whole", or "cut" if they are long, into slices. Empty: the seed's choice, made by Complete, and
-  // whole where that was not asked.
+  // Of calls: "whole", or "cut" if they are long, into slices. Empty: the seed's choice, made by Complete,
+  // and whole where that was not asked.
   std::string slices = {};
-  // Of each group's calls between the hosts: "first", one of the algorithms that there were when lines began to
-  // have a path; "multicast"; "all", each of the two for half of the groups. Empty: the seed's choice, made by
-  // Complete, and the first where that was not asked.
+  // Of each group's calls between the hosts: "first", one of the algorithms that there were when lines began
+  // to have a path; "multicast"; "all", each of the two for half of the groups. Empty: the seed's choice,
+  // made by Complete, and the first where that was not asked.
   std::string algorithm = {};
   // Of floating-point numbers in reductions: "plain"; "blocks", which are sums then, and travel as such.
   // Empty: the seed's choice, made by Complete, and plain where that was not asked.
@@ -81,19 +80,14 @@ const std::vector<FaultPlan>& FaultPlans();
 // The plan of a name; the name must be one of FaultPlans().
 const FaultPlan& PlanNamed(std::string_view name);
 
-// "star-N" (2 to 16 hosts), "tree-S-F" (S switches, each with F children: tree-3-2, tree-7-2, tree-4-3),
-// "spine-S-L-F" (S spines, of which groups that the world plans use the first, above L leaves with F hosts
-// each), "uneven", "interleaved". An error says what there is.
-StatusOr<TreeSpec> TopologyNamed(const std::string& name);
-
 // A mode's number; "mixed" is mode 1 or 3 by chance at each switch (mode 2 mixes with none).
 ModeSpec ModesNamed(const std::string& mode, const TreeSpec& tree, Choices& choices);
 
 // As the scenario says, or else its seed; chosen apart, so that what else the seed chooses is the same.
 bool SharesAcks(const Scenario& scenario);
 
-// Most data of an invocation where counts are at most max_count, by the scenario and its seed; chosen apart as
-// well.
+// Most data of an invocation where counts are at most max_count, by the scenario and its seed; chosen apart
+// as well.
 uint64_t InvocationBytes(const Scenario& scenario, uint64_t max_count);
 
 // What seeds choose from. Lists grow at their ends alone, and nothing leaves them: so a seed that does not

@@ -56,7 +56,10 @@ TEST_P(HostPathTest, EachCollectiveByEachAlgorithm) {
 TEST_P(HostPathTest, EachTypeWithEachOperation) {
   const uint32_t n = GetParam();
   uint64_t seed = SeedsToRun(1).first;
-  for (const Algorithm algorithm : {Algorithm::kDoubling, Algorithm::kRing}) {
+  // Of many ranks by one each, in turn: what is combined does not depend on how many there are.
+  std::vector<Algorithm> algorithms = {Algorithm::kDoubling, Algorithm::kRing};
+  if (n > 5) algorithms = {algorithms[n / 2 % 2]};
+  for (const Algorithm algorithm : algorithms) {
     Calls calls;
     for (const TypeInfo& row : kCallerTypes) {
       for (const Collective collective : kCollectives) {
