@@ -208,7 +208,7 @@ void KeptManager::Probe(manager::NodeId witness, manager::NodeId about, const pr
       proto::ProbeReply reply;
       reply.set_asked(true);
       reply.set_answered(is_up ? 1 : 0);
-      state.OnProbed(world_.now(), witness, about, reply);
+      state.OnProbed(world_.now(), witness, about, topology_.nodes[about].address, reply);
     });
   });
 }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "incmanager/rpc/manager_state.h"
 #include "incmanager/store/memory_store.h"
 #include "sim/restarts/agents.h"
@@ -88,6 +89,8 @@ class KeptManager final : public WorldManager,
   void EndHost(manager::HostId, const Status&) override {}
   void SetAgent(manager::NodeId, const std::string&) override {}
   void SetForwarding(manager::NodeId node, const proto::ForwardingTable& table) override;
+  // No switch here says which table it has.
+  void KeepForwarding(manager::NodeId, uint64_t) override { EPIC_CHECK(false); }
   void Install(manager::NodeId node, const proto::GroupConfig& group) override;
   void Fail(manager::NodeId node, uint64_t group_id, uint32_t generation) override;
   void Remove(manager::NodeId node, uint64_t group_id, uint32_t generation) override;
