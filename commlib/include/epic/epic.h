@@ -160,13 +160,12 @@ struct PathTaken {
 // EPIC_SIZE, EPIC_MANAGER, EPIC_IFNAME, EPIC_MODE, EPIC_PATH (auto, network, hosts), EPIC_ALGORITHM (auto,
 // doubling, ring, multicast), EPIC_RECEIVES, EPIC_MAX_BYTES, EPIC_TYPES, EPIC_QUANTISE, EPIC_TIMEOUT,
 // EPIC_JOIN_TIMEOUT, EPIC_MANAGER_TIMEOUT, EPIC_MANAGER_AWAY (seconds); else rank and size from what
-// torchrun, mpirun and srun set (docs/HOST.md, "Environment"). A group of one rank needs no manager and no
-// port.
+// torchrun, mpirun and srun set (docs/HOST.md, "Environment"). A group of one needs no manager, no port.
 struct Options {
   std::string group;  // name; "default" if nobody says otherwise
   int rank = -1;
   int size = -1;
-  std::string manager;  // HOST:PORT
+  std::string manager;  // HOST:PORT, or several by commas, of which one leads
   std::string ifname;   // network device of the RoCE port; else the first active port with an IPv4 address
   int mode = 0;  // of the group: a mode's number (docs/DEPLOY.md); 0: as created, else the manager's default
   // milliseconds::max() is for ever.
