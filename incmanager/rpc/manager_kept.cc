@@ -100,15 +100,17 @@ void ManagerState::OnRejoin(Nanos now, SessionId id, const proto::Rejoin& rejoin
 Batch ManagerState::TakeBefore(const Moment& at) {
   Batch batch;
   const GroupLife::Changed changed = groups_.TakeChanged();
-  for (const uint64_t id : changed.ids) {
-    const Group* const group = groups_.FindKept(id);
-    batch.push_back(group == nullptr ? RowChange{GroupKey(id), {}} : RowOf(ToStored(topology_, *group)));
-  }
   for (const std::string& name : changed.ended) {
     const GroupEnd* const end = groups_.EndOf(name);
     if (end == nullptr) continue;  // 10,000 others have ended since
     batch.push_back(RowOf(*end, at));
     ends_kept_.emplace_back(end->at, name);
+  }
+  // Behind these: a turn that needs several transactions leaves no group without either, when the manager
+  // dies between them.
+  for (const uint64_t id : changed.ids) {
+    const Group* const group = groups_.FindKept(id);
+    batch.push_back(group == nullptr ? RowChange{GroupKey(id), {}} : RowOf(ToStored(topology_, *group)));
   }
   return batch;
 }

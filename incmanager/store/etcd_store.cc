@@ -16,6 +16,8 @@ namespace epic::manager {
 namespace {
 
 constexpr std::string_view kFormatKey = "/epic/format", kRowPrefix = "/epic/row/", kFormat = "1";
+// What the leader has written last, as a number that no two of its transactions have.
+constexpr std::string_view kTurnKey = "/epic/turn";
 constexpr std::string_view kPrefixEnd = "/epic0";  // the first key behind all that begin with kEtcdPrefix
 constexpr size_t kDigestBytes = 8;
 constexpr int64_t kRowsPerPage = 64;
@@ -53,7 +55,7 @@ struct Read {
 
 // Of a key that is there.
 Status Take(const std::string& etcd, const etcdserverpb::KeyValue& pair, Read* read) {
-  if (pair.key() == kLeaderKey) return absl::OkStatus();
+  if (pair.key() == kLeaderKey || pair.key() == kTurnKey) return absl::OkStatus();
   if (pair.key() == kFormatKey) {
     read->format = pair.value();
     return absl::OkStatus();
@@ -133,9 +135,7 @@ class EtcdStore : public Store {
         request.add_success()->mutable_request_delete_range()->set_key(KeyOf(row));
         continue;
       }
-      etcdserverpb::PutRequest* const put = request.add_success()->mutable_request_put();
-      put->set_key(KeyOf(row));
-      put->set_value(ValueOf(row, *change->value));
+      Put(KeyOf(row), ValueOf(row, *change->value), &request);
     }
     return Do(&request);
   }
@@ -143,11 +143,9 @@ class EtcdStore : public Store {
   // What makes the store one.
   Status Begin() {
     const StatusOr<Read> read = ReadWhileHeld();
-    if (!read.ok() || read->format) return read.status();
+    if (!read.ok()) return read.status();
     etcdserverpb::TxnRequest request;
-    etcdserverpb::PutRequest* const put = request.add_success()->mutable_request_put();
-    put->set_key(std::string(kFormatKey));
-    put->set_value(std::string(kFormat));
+    if (!read->format) Put(kFormatKey, std::string(kFormat), &request);
     return Do(&request);
   }
 
@@ -163,13 +161,33 @@ class EtcdStore : public Store {
     return LostIt();
   }
 
-  // Until it is known what became of it. As nobody else writes, it may be done twice.
+  static void Put(std::string_view key, const std::string& value, etcdserverpb::TxnRequest* request) {
+    etcdserverpb::PutRequest* const put = request->add_success()->mutable_request_put();
+    put->set_key(std::string(key));
+    put->set_value(value);
+  }
+
+  // Until it is known what became of it. Another server may do a copy of it, and late: so each transaction
+  // comes behind the last one that is known, and says which it is.
   Status Do(etcdserverpb::TxnRequest* request) {
+    const std::string turn = std::to_string(++turns_);
     *request->add_compare() = lead_->Fence();
+    if (!last_.empty()) {
+      etcdserverpb::Compare& behind = *request->add_compare();
+      behind.set_target(etcdserverpb::Compare::VALUE);
+      behind.set_key(std::string(kTurnKey));
+      behind.set_value(last_);
+    }
+    Put(kTurnKey, turn, request);
+    for (const std::string_view key : {kLeaderKey, kTurnKey})
+      request->add_failure()->mutable_request_range()->set_key(std::string(key));
     while (Holds()) {
       etcdserverpb::TxnResponse reply;
       Status status = etcd_->Txn(*request, &reply);
-      if (status.ok() && reply.succeeded()) return absl::OkStatus();
+      if (status.ok() && (reply.succeeded() || IsDone(reply, turn))) {
+        last_ = turn;
+        return absl::OkStatus();
+      }
       if (status.ok()) {
         lead_->Lose("etcd says so");
         return LostIt();
@@ -180,8 +198,19 @@ class EtcdStore : public Store {
     return LostIt();
   }
 
+  // An earlier copy of it has been.
+  bool IsDone(const etcdserverpb::TxnResponse& reply, const std::string& turn) const {
+    if (reply.responses_size() != 2) return false;
+    const auto& leader = reply.responses(0).response_range().kvs();
+    const auto& last = reply.responses(1).response_range().kvs();
+    return leader.size() == 1 && leader[0].create_revision() == lead_->revision() && last.size() == 1 &&
+           last[0].value() == turn;
+  }
+
   const std::shared_ptr<EtcdClient> etcd_;
   const std::unique_ptr<EtcdLead> lead_;
+  uint64_t turns_ = 0;
+  std::string last_;  // of kTurnKey; empty: nothing has been written yet
 };
 
 }  // namespace

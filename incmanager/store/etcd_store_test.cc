@@ -142,6 +142,20 @@ TEST_F(EtcdTest, AWriteOfWhichNobodyKnowsIsTriedUntilItIsKnown) {
   EXPECT_EQ(store->Load()->size(), 1u);
 }
 
+// As when the server that was asked first stood still, and the second one has done it meanwhile.
+TEST_F(EtcdTest, ACopyOfAWriteThatComesLateChangesNothing) {
+  const auto store = Open();
+  std::vector<size_t> writes;
+  for (const Batch& batch : {RowOf("a", "1"), RowOf("a", "2"), Batch{{{RowKind::kTenant, "a"}, {}}}}) {
+    writes.push_back(etcd_.transactions());
+    ASSERT_TRUE(store->Apply(batch).ok());
+  }
+  for (const size_t write : writes) EXPECT_FALSE(etcd_.DoAgain(write));
+  EXPECT_TRUE(store->Load()->empty());
+  EXPECT_TRUE(store->Apply(RowOf("b", "1")).ok());
+  EXPECT_TRUE(store->Holds());
+}
+
 TEST_F(EtcdTest, WhatEtcdRefusesIsSaidInItsWords) {
   const auto store = Open();
   etcd_.Disturb(

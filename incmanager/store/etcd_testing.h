@@ -13,6 +13,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "proto/etcd.grpc.pb.h"
 
@@ -62,6 +63,17 @@ class FakeEtcd {
     const std::lock_guard lock(mutex_);
     before_ = std::move(before);
     behind_ = std::move(behind);
+  }
+  // A copy of this transaction, of all that have come, is done by another server, now.
+  bool DoAgain(size_t index) {
+    const std::lock_guard lock(mutex_);
+    etcdserverpb::TxnResponse reply;
+    const etcdserverpb::TxnRequest request = done_.at(index);
+    return Do(request, &reply).ok() && reply.succeeded();
+  }
+  size_t transactions() const {
+    const std::lock_guard lock(mutex_);
+    return done_.size();
   }
   size_t ranges() const {
     const std::lock_guard lock(mutex_);
@@ -162,8 +174,11 @@ class FakeEtcd {
     return reply;
   }
   grpc::Status Do(const etcdserverpb::TxnRequest& request, etcdserverpb::TxnResponse* reply) {
+    done_.push_back(request);
     const bool holds = std::ranges::all_of(request.compare(), [this](const etcdserverpb::Compare& compare) {
       const auto found = pairs_.find(compare.key());
+      if (compare.target() == etcdserverpb::Compare::VALUE)
+        return found != pairs_.end() && found->second.value() == compare.value();
       return (found == pairs_.end() ? 0 : found->second.create_revision()) == compare.create_revision();
     });
     reply->set_succeeded(holds);
@@ -183,6 +198,7 @@ class FakeEtcd {
 
   mutable std::mutex mutex_;
   std::map<std::string, etcdserverpb::KeyValue> pairs_;
+  std::vector<etcdserverpb::TxnRequest> done_;  // or refused by what they compare
   std::set<int64_t> leases_;
   int64_t revision_ = 1, last_lease_ = 0;
   size_t ranges_ = 0;

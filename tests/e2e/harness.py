@@ -176,7 +176,10 @@ class Bed:
         if self._bed.host(rank.node)["kind"] == "rxe":
             self.run(rank.node, "kill", f"-{int(signum)}", pid)
         else:  # a process of this machine
-            os.kill(pid, signum)
+            try:
+                os.kill(pid, signum)
+            except ProcessLookupError as error:
+                raise AssertionError(f"it has ended:\n{rank.output}") from error
 
     def loops_until_told(self, *options):
         """As loops, that go on until end_loops; all ranks have joined."""

@@ -58,7 +58,10 @@ def test_random_calls_over_bad_links(beds, links, way, seed, calls):
     for lines in told:
         assert (lines[group]["calls"], lines[group]["path"]) == (calls, "hosts" if way in ("hosts", "multicast") else "network"), lines
     if asked_for(way).get("algorithm"):
-        assert sum(lines[group]["datagrams"]["read"] for lines in told) > 0, told
+        counts = [lines[group]["datagrams"] for lines in told]
+        assert all(rank["came"] + rank["read"] == rank["expected"] > 0 for rank in counts), counts
+        # Of a few hundred datagrams none may be lost.
+        assert calls < 1000 or sum(rank["read"] for rank in counts) > 0, counts
     count = bed.wire.count()
     print(f"\nway {way}: {calls} calls, {count['frames']} frames, {count['faults']}")
     assert set(count["faults"]) == {name.removesuffix("_ppm") for name in rates if name != "depth"}, count

@@ -262,6 +262,7 @@ def test_a_leader_that_no_agent_reaches_gives_way(cluster):
     cluster.end_groups(groups)
 
 
+@pytest.mark.slow
 def test_without_most_of_etcd_groups_go_on_and_there_are_no_new_ones(cluster):
     groups, servers = cluster.groups(), cluster.etcd.servers
     most = len(servers) // 2 + 1
