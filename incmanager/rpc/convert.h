@@ -18,6 +18,7 @@
 namespace epic::manager {
 
 JoinRequest FromProto(const proto::Join& join);
+proto::Join ToProto(const JoinRequest& join);
 EngineReport FromProto(const proto::EngineInfo& info);
 // What contexts it says that it has.
 ContextReports ContextsOf(const proto::EngineInfo& info);

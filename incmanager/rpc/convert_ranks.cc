@@ -75,4 +75,33 @@ proto::MulticastGroup ToProto(const MulticastGroup& group) {
   return out;
 }
 
+proto::Join ToProto(const JoinRequest& join) {
+  proto::Join out;
+  out.set_group(join.group);
+  out.set_rank(join.rank);
+  out.set_world_size(join.world_size);
+  out.set_ip(Raw(join.ip));
+  out.set_qpn(join.qpn);
+  out.set_max_path_mtu(join.max_path_mtu);
+  out.set_max_outstanding(join.max_outstanding);
+  out.set_host_name(join.host_name);
+  out.set_pid(join.pid);
+  out.set_join_timeout_ms(join.join_timeout_ms);
+  out.set_mode(static_cast<proto::Mode>(join.mode));
+  out.set_super_frames(join.super_frames);
+  out.set_path(static_cast<proto::Path>(join.path));
+  out.set_max_bytes(join.max_bytes);
+  NameTypes(join.needs, &out);
+  out.set_quantise(join.scale);
+  out.set_quantise_int8(join.int8);
+  out.set_tells_calls(join.tells_calls);
+  out.set_datagram_qpn(join.datagram_qpn);
+  out.set_datagram_reach(static_cast<proto::DatagramReach>(join.datagram_reach));
+  out.set_datagrams_offered(join.datagrams_offered);
+  out.set_datagram_receives(join.datagram_receives);
+  out.set_rejoins(join.rejoins);
+  out.set_nonce(join.nonce);
+  return out;
+}
+
 }  // namespace epic::manager

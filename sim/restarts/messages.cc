@@ -9,19 +9,7 @@ namespace epic::sim {
 proto::ClientMessage JoinMessage(const manager::JoinRequest& join, uint64_t nonce) {
   proto::ClientMessage message;
   proto::Join& out = *message.mutable_join();
-  out.set_group(join.group);
-  out.set_rank(join.rank);
-  out.set_world_size(join.world_size);
-  out.set_ip(Raw(join.ip));
-  out.set_qpn(join.qpn);
-  out.set_max_path_mtu(join.max_path_mtu);
-  out.set_host_name(join.host_name);
-  out.set_pid(join.pid);
-  out.set_super_frames(join.super_frames);
-  out.set_path(static_cast<proto::Path>(join.path));
-  out.set_mode(static_cast<proto::Mode>(join.mode));
-  out.set_max_bytes(join.max_bytes);
-  manager::NameTypes(join.needs, &out);
+  out = manager::ToProto(join);
   out.set_rejoins(true);
   out.set_nonce(nonce);
   return message;
