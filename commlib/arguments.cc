@@ -177,10 +177,13 @@ Error ChooseWay(const GroupAbilities& group, bool in_blocks, ControlHeader* head
     *header = InBlocks(*header);
     header->flags |= kQuantisedFlag;
   }
+  if (group.hosts_reach && GoesAsDatagrams(group, *header)) {
+    header->flags |= kByHostsFlag;
+    return {};
+  }
   if (LackOf(group.has, *header).empty()) {
     const bool shorter = header->parts <= kMaxHostRanks && IsShorterByHosts(*header);
-    const bool better = shorter || GoesAsDatagrams(group, *header);
-    if (group.hosts_reach && (better || (group.asks && IsScaled(*header)))) header->flags |= kByHostsFlag;
+    if (group.hosts_reach && (shorter || (group.asks && IsScaled(*header)))) header->flags |= kByHostsFlag;
     return {};
   }
   if (!Reduces(header->collective)) {
@@ -208,10 +211,10 @@ bool IsLacking(const GroupAbilities& group, const ControlHeader& header) {
 }
 
 std::string WhyByHosts(const GroupAbilities& group, const ControlHeader& header) {
-  const std::string lack = LackInWords(group, header);
-  if (!lack.empty()) return lack;
   if (GoesAsDatagrams(group, header))
     return "broadcasts and allgathers go as datagrams (algorithm multicast)";
+  const std::string lack = LackInWords(group, header);
+  if (!lack.empty()) return lack;
   if (group.asks && IsScaled(header)) {
     return "float32 as whole numbers (quantise) does not ask for the memory that the group shares with "
            "others";

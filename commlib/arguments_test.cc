@@ -183,6 +183,31 @@ TEST_F(ArgumentsTest, WhatSwitchesLackGoesBetweenTheHostsIfTheyReachOneAnother) 
   EXPECT_EQ(header_.flags, kByHostsFlag);
 }
 
+// Whatever types the switches lack: as bytes they would go through these.
+TEST_F(ArgumentsTest, WithMulticastCopiesGoBetweenTheHosts) {
+  group_.multicast = true;
+  CallArguments a{.collective = Collective::kAllGather, .send = At(0), .recv = At(100), .count = 10};
+  a.type = Datatype::kFloat64;
+  ASSERT_TRUE(Check(a).ok());
+  EXPECT_EQ(header_.flags, 0u) << "where these do not reach one another, through the switches";
+  group_.hosts_reach = true;
+  for (const Abilities& has : {group_.has, Abilities::First()}) {
+    group_.has = has;
+    for (const Collective collective : {Collective::kAllGather, Collective::kBroadcast}) {
+      a.collective = collective;
+      ASSERT_TRUE(Check(a).ok());
+      EXPECT_EQ(header_.flags, kByHostsFlag);
+      EXPECT_EQ(header_.type, DataType::kFloat64);
+      EXPECT_EQ(WhyByHosts(group_, header_),
+                "broadcasts and allgathers go as datagrams (algorithm multicast)");
+    }
+  }
+  a.collective = Collective::kReduceScatter;
+  a.type = Datatype::kFloat32;
+  ASSERT_TRUE(Check(a).ok());
+  EXPECT_EQ(header_.flags, 0u) << "which sums";
+}
+
 TEST_F(ArgumentsTest, ALargeReduceScatterGoesBetweenTheHostsIfTheyReachOneAnother) {
   constexpr size_t kLeast = size_t{kSize} * (kSize - 1) * (24 << 10) / (4 * kSize);  // of a rank's share
   CallArguments a{.collective = Collective::kReduceScatter, .recv = At(0), .count = kLeast};

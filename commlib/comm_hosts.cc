@@ -100,9 +100,10 @@ Error Comm::CheckLength(const ControlHeader& header) const {
   const uint64_t most = calls_.MostElementsByHosts(header);
   if (SlicesOf(header.count, most) <= kMaxSlices) return {};
   return {ErrorCode::kInvalidArgument,
-          fmt::format("count {}: a call is made in at most {} invocations, of {} elements each here; ring "
-                      "instead of doubling takes longer ones",
-                      header.count, kMaxSlices, most)};
+          fmt::format(
+              "count {}: a call is made in at most {} invocations, of {} elements each here; algorithm ring "
+              "takes longer ones",
+              header.count, kMaxSlices, most)};
 }
 
 Error Comm::MakeEnds() {

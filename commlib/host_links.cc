@@ -131,8 +131,9 @@ Error HostLinks::OnPeerEnd(const PeerEndInfo& end, std::vector<PeerEndInfo>* tel
                            std::optional<Connecting>* connect) {
   Link* const link = LinkOf(end.rank + (end.fetches ? kFetchRing : 0));
   // Who has been away says all of it again.
-  const bool is_again = link != nullptr && link->remote && link->remote->qpn == end.qpn && link->remote->psn == end.psn &&
-                        (!end.ready || link->ready);
+  const bool is_same =
+      link != nullptr && link->remote && link->remote->qpn == end.qpn && link->remote->psn == end.psn;
+  const bool is_again = is_same && (!end.ready || link->ready);
   if (is_again) return {};
   // The same end may only get ready, and that once.
   if (link == nullptr || (end.ready ? !link->remote || link->ready : link->remote.has_value())) {
@@ -208,9 +209,11 @@ void HostLinks::OnCompletionOf(uint32_t connection, const ibv_wc& completion, Er
   }
   calls_.OnFlushed(connection);
   if (calls_.failed()) return;
-  *error = {ErrorCode::kTransport,
-            fmt::format("{} failed: {}: {}", NameOf(connection), is_recv ? "receive" : "send",
-                        ibv_wc_status_str(completion.status))};
+  *error = {ErrorCode::kTransport, fmt::format("{} failed: {}: {}", NameOf(connection),
+                                               is_recv                     ? "receive"
+                                               : IsOfFetchRing(connection) ? "send or read"
+                                                                           : "send",
+                                               ibv_wc_status_str(completion.status))};
 }
 
 void HostLinks::ToError() {

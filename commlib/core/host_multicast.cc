@@ -345,10 +345,12 @@ bool HostMulticast::OnMessage(bool from_left, uint32_t bytes, int64_t invocation
   if (age > 0) return true;  // it was not needed
   if (age < 0 || !call_) return false;
   const uint32_t number = Get<uint16_t>(at + 2);
+  const bool has_memory =
+      std::any_of(at + 8, at + kRingMessageBytes, [](uint8_t octet) { return octet != 0; });
   const bool is_pair = config_.world_size == 2;
   switch (Message{at[0]}) {
     case Message::kToken:
-      return (from_left || is_pair) && OnToken(number);
+      return (from_left || is_pair) && !has_memory && OnToken(number);
     case Message::kWhole: {
       const bool expects = !is_broadcast() || !has_own_;
       if (!(from_left || is_pair) || !expects) return false;
@@ -360,7 +362,7 @@ bool HostMulticast::OnMessage(bool from_left, uint32_t bytes, int64_t invocation
       return true;
     }
     case Message::kDone:
-      if ((from_left && !is_pair) || right_done_) return false;
+      if ((from_left && !is_pair) || number != 0 || has_memory || right_done_) return false;
       right_done_ = true;
       return true;
   }

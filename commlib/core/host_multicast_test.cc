@@ -92,6 +92,10 @@ TEST_F(HostMulticastOne, MessagesThatBreakTheRulesAreRefused) {
   };
   std::vector<uint8_t> odd = Words(2, 0);
   odd[1] = 1;
+  std::vector<uint8_t> token = Words(1, 0), done = Words(3, 0);  // with what only WHOLE has
+  token.resize(kRingMessageBytes);
+  done.resize(kRingMessageBytes);
+  token[8] = done[31] = 1;
   const std::vector<Case> cases = {
       {true, Words(0, 0)},  // no kind
       {true, Words(4, 0)},
@@ -104,6 +108,9 @@ TEST_F(HostMulticastOne, MessagesThatBreakTheRulesAreRefused) {
       {true, Words(3, 0)},   // from the left
       {true, Words(1, 1)},   // there is room for one token
       {false, Words(1, 0)},  // from the right
+      {false, Words(3, 1)},  // DONE has no number
+      {true, token},
+      {false, done},
   };
   for (size_t i = 0; i < cases.size(); ++i) {
     one_.Begin(Call(Collective::kAllGather));

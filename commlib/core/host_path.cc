@@ -145,9 +145,10 @@ std::vector<uint32_t> HostPath::Awaited() const {
         is_awaited = at.peer == expected || (at.peer == exchange_.NextPeer() && !at.ready);
         break;
       case Phase::kData:
-        is_awaited = (i == previous_ && ring_.ExpectedBytes() > 0) || at.sends_done < at.sends ||
-                     (i == next_ && !ring_.done() && !at.ready) ||
-                     (i == previous_ && multicast_.AwaitsLeft()) || (i == next_ && multicast_.AwaitsRight());
+        is_awaited =
+            (i == previous_ && ring_.ExpectedBytes() > 0) || at.sends_done < at.sends ||
+            (i == next_ && !ring_.done() && !at.ready) || (i == previous_ && multicast_.AwaitsLeft()) ||
+            (i == next_ && multicast_.AwaitsRight()) || (i == left_ && IsMulticast(call) && !at.ready);
         break;
     }
     if (is_awaited) peers.push_back(RankAt(at.peer));

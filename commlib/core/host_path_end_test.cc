@@ -130,10 +130,11 @@ TEST(HostPathEndTest, WhatBreaksTheRulesEndsTheGroup) {
     Start(network, calls);
     std::mt19937_64 random(seed);
     int64_t left = static_cast<int64_t>(random() % 40);
-    std::optional<uint32_t> hit;
+    std::optional<uint32_t> hit, sender;
     network.on_message = [&](HostNetwork::Message* m) {
       if (left-- != 0) return;
       hit = m->to;
+      sender = m->from;
       if (seed % 3 == 0) ++m->imm;
       if (seed % 3 == 1) m->bytes = m->bytes > 1 && random() % 2 == 0 ? m->bytes - 1 : m->bytes + 1;
       if (seed % 3 == 2) m->bytes = 0;
@@ -141,12 +142,49 @@ TEST(HostPathEndTest, WhatBreaksTheRulesEndsTheGroup) {
     network.Run();
     ASSERT_TRUE(hit);
     EXPECT_EQ(network.path(*hit).failure(), Outcome::kProtocol);
+    if (seed % 3 == 0) {
+      EXPECT_EQ(network.path(*hit).culprit(), sender) << "who has sent another number";
+    }
     for (uint32_t r = 0; r < n; ++r) {
       if (!network.path(r).failed()) network.path(r).Abort();
       network.Drain(r);
       for (size_t i = 0; i < calls.size(); ++i)
         if (network.finished(r)[i].outcome == Outcome::kOk)
           calls[i]->Check(r, Algorithm::kAuto, Config(n).inline_bytes);
+    }
+    if (HasFailure()) return;
+  }
+}
+
+// Another number, length, octet or invocation in any message of the fetch ring.
+TEST(HostPathEndTest, WhoBreaksTheRulesOfTheFetchRingIsNamed) {
+  for (uint64_t seed = 1; seed <= 80; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const uint32_t n = 2 + static_cast<uint32_t>(seed % 5);
+    HostPathConfig config = Config(n, Algorithm::kMulticast);
+    config.chunk_bytes = 64;
+    config.staging_chunks = 8;
+    HostNetwork network(config, seed);
+    const auto header = MakeHeader(Collective::kAllGather, n, 600, DataType::kByte, ReduceOp::kNone, 0);
+    HostTestCall call(header, n, Buffers::kApart, seed);
+    for (uint32_t r = 0; r < n; ++r) call.Start(network, r);
+    uint64_t left = seed % 7;
+    std::optional<HostNetwork::Message> hit;
+    network.on_message = [&](HostNetwork::Message* m) {
+      if (hit || !IsOfFetchRing(m->to) || left-- != 0) return;
+      hit = *m;
+      if (seed % 4 == 0) ++m->imm;
+      if (seed % 4 == 1) --m->bytes;
+      if (seed % 4 == 2) m->data[1] = 1;
+      if (seed % 4 == 3) m->data[4] += 100;
+    };
+    network.Run();
+    ASSERT_TRUE(hit);
+    EXPECT_EQ(network.path(RankAt(hit->to)).failure(), Outcome::kProtocol);
+    EXPECT_EQ(network.path(RankAt(hit->to)).culprit(), RankAt(hit->from));
+    for (uint32_t r = 0; r < n; ++r) {
+      if (!network.path(r).failed()) network.path(r).Abort();
+      network.Drain(r);
     }
     if (HasFailure()) return;
   }

@@ -137,6 +137,9 @@ TEST(GroupMulticast, WhoAsksInVainIsToldWhy) {
     EXPECT_EQ(silent.message, "rank 1 on h1 does not ask for it, or its library is an earlier one");
     const Failure earlier = refused({"h0", "h1"}, [](auto* w) { w->few = {1, 0}; });
     EXPECT_EQ(earlier.message, silent.message);
+    const Failure few = refused({"h0", "h1"}, [](auto* w) { w->few = {1, 1}; });
+    EXPECT_EQ(few.rank, 1);
+    EXPECT_EQ(few.message, "rank 1 on h1 has receives for 1 datagrams, and there are 2 ranks");
     const Failure deaf = refused({"h0", "h1", "h2"}, [](auto* w) { w->deaf = 2; });
     EXPECT_EQ(deaf.code, ErrorCode::kUnsupported);
     EXPECT_EQ(deaf.rank, 2);
@@ -239,11 +242,32 @@ TEST(GroupMulticast, ItDoesNotPassARouter) {
 }
 
 // Hosts reach each other by one link; what is flooded, and so what is sent to a group, takes two others.
-TEST(GroupMulticast, TheTreeByWhichItGoesCountsAsWell) {
+testing::TopologyBuilder Triangle(const std::string& flooded = "") {
   testing::TopologyBuilder builder;
   builder.Switch("x").Switch("y").Switch("z").Host("h0").Host("h1").Link("y", "h0").Link("z", "h1");
-  builder.Link("x", "y").Link("x", "z", ", port_security: true").Link("y", "z");
-  MulticastWorld w(builder);
+  builder.Link("x", "y").Link("x", "z", flooded).Link("y", "z");
+  return builder;
+}
+
+TEST(GroupMulticast, ThePathMtuIsThatOfTheTreeAsWell) {
+  for (const bool is_offered : {false, true}) {
+    MulticastWorld w(Triangle());
+    w.path = Path::kHosts;
+    w.offered = is_offered;
+    EngineReport report = w.Report(w.Id("x"));
+    report.ports[1].mtu = 1500;
+    EPIC_CHECK(w.switches.Register(w.now, "x", "agent", report).ok());
+    w.switches.OnForwardingSet(w.Id("x"), true);
+    const Failure refused = w.Refused({"h0", "h1"});
+    EXPECT_EQ(refused.code, ErrorCode::kMtu);
+    EXPECT_EQ(refused.switch_name, "x");
+    EXPECT_EQ(refused.message, "path_mtu: 4096 is more than the link at x:swp2 (MTU 1500) carries (1024)");
+    EXPECT_EQ(w.Phase(), "running");
+  }
+}
+
+TEST(GroupMulticast, TheTreeByWhichItGoesCountsAsWell) {
+  MulticastWorld w(Triangle(", port_security: true"));
   w.path = Path::kHosts;
   EXPECT_EQ(w.Refused({"h0", "h1"}).message,
             "what h0 sends by it does not reach h1: port security between x and z passes their own addresses "

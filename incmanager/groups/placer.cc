@@ -369,7 +369,8 @@ Placement Placer::Explain(const GroupSpec& spec) const {
     const auto connect = WayOfHosts(group, network->path_mtu);
     group.hosts_reach = connect.ok() && (spec.path != Path::kNetwork || spec.policy == Policy::kTemporal);
     group.path_reason = connect.ok() ? "path network is asked for" : connect.failure().message;
-    out.no_multicast = WhyNoMulticastAmong(group);
+    group.path_mtu = network->path_mtu;
+    out.no_multicast = RefusesMulticastAmong(group).message;
     return out;
   }
   const Failure refused = by_hosts ? Failure{} : network.failure();
@@ -380,7 +381,8 @@ Placement Placer::Explain(const GroupSpec& spec) const {
     out.failure = hosts.failure();
   } else {
     out.path = Path::kHosts;
-    out.no_multicast = WhyNoMulticastAmong(group);
+    group.path_mtu = hosts->path_mtu;
+    out.no_multicast = RefusesMulticastAmong(group).message;
     if (out.no_multicast.empty()) out.flooded = WhyFlooded(group);
     out.path_reason = by_hosts ? "asked for by its operator" : refused.Brief();
   }

@@ -106,9 +106,10 @@ class Placer {
   bool CarriesSuperFrames(NodeId from, NodeId to) const;
 
   // Why a group that has taken a path, and of whose ranks some ask for it, can have no multicast: what a NIC
-  // does not receive, who does not ask, or what is between the hosts. kUnsupported naming rank or hosts.
-  // Where none asks, and some would take it: the same, or two ranks on a host, or a switch that does not know
-  // of group ports.
+  // does not receive, who does not ask, who has too few receives, or what is between the hosts. kUnsupported
+  // naming rank or hosts; kMtu naming a link that datagrams of the group's path MTU do not pass. Where none
+  // asks, and some would take it: the same, or two ranks on a host, or a switch that does not know of group
+  // ports.
   Failure RefusesMulticast(const Group& group) const;
   // Whether its hosts, each of one rank, and all links by which they are sent multicast take super-frames.
   bool MulticastCarriesSuperFrames(const Group& group) const;
@@ -123,8 +124,8 @@ class Placer {
 
  private:
   bool LinkCarriesSuperFrames(LinkEnd link) const;
-  // As RefusesMulticast, of the hosts alone; in words.
-  std::string WhyNoMulticastAmong(const Group& group) const;
+  // As RefusesMulticast, of the hosts and what is between them alone.
+  Failure RefusesMulticastAmong(const Group& group) const;
   // Why the frames of its multicast group would not leave all switches between its hosts by its members'
   // ports alone, or might not pass; empty if they would.
   std::string WhyFlooded(const Group& group) const;

@@ -16,16 +16,29 @@ Failure NoMulticast(uint32_t rank, std::string why) {
 
 }  // namespace
 
-std::string Placer::WhyNoMulticastAmong(const Group& group) const {
-  if (!from_.options.multicast) return "this manager gives out no addresses for it (serve --multicast none)";
+Failure Placer::RefusesMulticastAmong(const Group& group) const {
+  const auto refuses = [](std::string why) {
+    return Failure{ErrorCode::kUnsupported, std::move(why), -1, ""};
+  };
+  if (!from_.options.multicast)
+    return refuses("this manager gives out no addresses for it (serve --multicast none)");
   // What is lost is fetched from rank to rank.
   if (group.path_taken == Path::kNetwork && !group.hosts_reach)
-    return fmt::format("its hosts make no connections, by which what is lost is fetched: {}",
-                       group.path_reason);
-  const auto obstacle = FloodTree(from_.topology, from_.tables).FindObstacle(HostsOf(group));
-  if (!obstacle) return {};
-  return fmt::format("what {} sends by it does not reach {}: {}", from_.topology.nodes[obstacle->from].name,
-                     from_.topology.nodes[obstacle->to].name, obstacle->why);
+    return refuses(fmt::format("its hosts make no connections, by which what is lost is fetched: {}",
+                               group.path_reason));
+  const FloodTree flood(from_.topology, from_.tables);
+  const std::vector<NodeId> hosts = HostsOf(group);
+  if (const auto obstacle = flood.FindObstacle(hosts)) {
+    return refuses(fmt::format("what {} sends by it does not reach {}: {}",
+                               from_.topology.nodes[obstacle->from].name,
+                               from_.topology.nodes[obstacle->to].name, obstacle->why));
+  }
+  // The links that are flooded may be others than those of the hosts' connections.
+  Footprint flooded;
+  for (const LinkEnd link : flood.LinksAmong(hosts))
+    flooded.links.insert(std::min(link, from_.topology.Across(link)));
+  const auto mtu = PathMtuOf(group, flooded, group.path_mtu);
+  return mtu.ok() ? Failure{} : mtu.failure();
 }
 
 std::string Placer::WhyFlooded(const Group& group) const {
@@ -67,6 +80,12 @@ Failure Placer::RefusesMulticast(const Group& group) const {
     if (is_deaf || join.datagram_qpn == 0)
       return NoMulticast(rank,
                          fmt::format("the NIC of rank {} on {} receives no multicast", rank, on(member)));
+    // A slice has a chunk of each part at least.
+    if (join.datagram_receives < group.spec.world_size) {
+      return NoMulticast(
+          rank, fmt::format("rank {} on {} has receives for {} datagrams, and there are {} ranks", rank,
+                            on(member), join.datagram_receives, group.spec.world_size));
+    }
     by_host[member.host].push_back(&member);
   }
   for (const auto& [host, members] : by_host) {
@@ -88,8 +107,8 @@ Failure Placer::RefusesMulticast(const Group& group) const {
                       member->join.rank, on(*member), other->join.rank));
     }
   }
-  std::string why = WhyNoMulticastAmong(group);
-  if (why.empty() && !is_asked) why = WhyFlooded(group);
+  if (Failure refused = RefusesMulticastAmong(group); !refused.ok()) return refused;
+  std::string why = is_asked ? "" : WhyFlooded(group);
   return why.empty() ? Failure{} : Failure{ErrorCode::kUnsupported, std::move(why), -1, ""};
 }
 
