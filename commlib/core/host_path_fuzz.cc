@@ -134,12 +134,14 @@ class Fuzz {
                      invocation << 16 | number);
   }
 
-  // On the fetch ring, of about this call.
+  // On the fetch ring, of about this call; one in 16 with any octet besides.
   void Message(const HostPath::Request& request) {
     std::memset(request.address, 0, request.length);
     request.address[0] = in_.Next() % 5;
     request.address[2] = in_.Next() % 10;
-    request.address[4] = static_cast<uint8_t>(finished_ + in_.Next() % 16 / 15);
+    const uint8_t how = in_.Next();
+    request.address[4] = static_cast<uint8_t>(finished_ + how % 16 / 15);
+    if (how / 16 == 15) request.address[in_.Next() % request.length] = in_.Next();
   }
 
   void Post() {
@@ -202,7 +204,7 @@ class Fuzz {
     if (link.recvs.empty()) return;
     const HostPath::Request request = link.recvs.front();
     link.recvs.pop_front();
-    uint32_t bytes = request.length, imm = request.imm;
+    uint32_t bytes = request.length, imm = static_cast<uint32_t>(request.wr_id >> 1);
     std::optional<size_t> exchange;
     if (IsOfFetchRing(peer)) {
       Message(request);
