@@ -59,15 +59,16 @@ def build_programs(names=("openmpi", "mpich", "gloo")):
 class Bed:
     """A test bed of one shape. kind is "switches" (our daemons, hosts on softnic or rdma_rxe), "lacking" (the same, with
     switches that cannot multiply) or "bridges" (a Linux bridge in each switch, plain hosts with the offloads that a veth has
-    by itself). rate: of every link, as `testbed up` takes it; without one it is what the processors make of it. Ranks run on
-    the first hosts."""
+    by itself). rate: of every link, as `testbed up` takes it; without one it is what the processors make of it. single_frames:
+    links between our daemons carry no super-frames. Ranks run on the first hosts."""
 
-    def __init__(self, shape, kind, hosts="softnic", rate=None, prefix="cmp", ranks=RANKS):
+    def __init__(self, shape, kind, hosts="softnic", rate=None, prefix="cmp", ranks=RANKS, single_frames=False):
         self.name = f"{prefix}{kind[0]}{shape.replace('-', '')}"
         self.kind = kind
         options = ("--bridge", "--hosts", "none") if kind == "bridges" else ("--hosts", hosts, "--build", epic_ranks.BUILD)
         options += (f"--engine-arg={LACKING_ARGUMENT}",) if kind == "lacking" else ()
         options += ("--rate", rate) if rate else ()
+        options += ("--single-frames",) if single_frames and kind != "bridges" else ()
         epic_ranks.testbed("up", shape, "--name", self.name, *options)
         self.hosts = epic_ranks.hosts_of(self.name)[:ranks]
         self.addresses = [epic_ranks.node_of(self.name, host)["address"] for host in self.hosts]

@@ -3,7 +3,8 @@
 
 AllReduces over four hosts on softnic and one switch, while perf counts and samples all processors. A packet crosses two
 hops, from a host to the switch or from the switch to a host: of B bytes in packets of 4 KB there are 8 B / 4096 such
-crossings in a call, acknowledgements not counted. Needs linux-perf, which it installs.
+crossings in a call, acknowledgements not counted; of an AllGather of B bytes, all parts together, 4 B / 4096. Needs
+linux-perf, which it installs.
 """
 import argparse
 import json
@@ -42,9 +43,9 @@ _WARM_S, _WINDOW_S = 2, 3
 _CALLS_S = 2 * (_WARM_S + 2 * _WINDOW_S)
 
 
-def crossings(size):
-    """Packets of a call, each counted on each hop."""
-    return 2 * RANKS * max(1, size // PACKET)
+def crossings(collective, size):
+    """Packets of a call, each counted on each hop. In an AllGather a part goes up once and down to all others."""
+    return (1 if collective == "allgather" else 2) * RANKS * max(1, size // PACKET)
 
 
 def _perf(*argv):
@@ -76,24 +77,24 @@ def sample(data):
     return per_second, shares(_perf("report", "-i", data, "--stdio", "--sort", "symbol").stdout)
 
 
-def run_calls(bed, mode, size, calls):
-    """Microseconds of a call."""
+def run_calls(bed, way, size, calls):
+    """Microseconds of a call; way: options of epic-perf, of which the first is the collective."""
     results = epic_ranks.run_ranks(
         bed, epic_ranks.hosts_of(bed),
         lambda rank: [epic_ranks.BUILD / "bench" / "epic-perf", "--group", f"profile{size}x{calls}", "--rank", rank,
-                      "--size", RANKS, "--mode", mode, "-b", size, "-e", size, "-n", calls, "-w", 20, "--json"], 120)
+                      "--size", RANKS, "--collective", *way, "-b", size, "-e", size, "-n", calls, "-w", 20, "--json"], 120)
     if any(result.status != 0 for result in results):
         raise RuntimeError("\n".join(result.output for result in results if result.status != 0))
     return json.loads(results[0].output)["results"][0]["out_of_place"]["time_us"]
 
 
-def measure(bed, mode, size, calls, data):
+def measure(bed, way, size, calls, data):
     """{what: per packet and hop}"""
-    calls = max(calls, int(_CALLS_S * 1e6 / run_calls(bed, mode, size, calls)))
+    calls = max(calls, int(_CALLS_S * 1e6 / run_calls(bed, way, size, calls)))
     found = []
     sampling = threading.Thread(target=lambda: (time.sleep(_WARM_S), found.append((*sample(data), time.monotonic()))))
     sampling.start()
-    call_us = run_calls(bed, mode, size, calls)
+    call_us = run_calls(bed, way, size, calls)
     ended = time.monotonic()
     sampling.join()
     if not found:
@@ -101,7 +102,7 @@ def measure(bed, mode, size, calls, data):
     per_second, share, sampled = found[0]
     if sampled > ended:
         raise RuntimeError(f"{calls} calls of {size} bytes were over before the sample was taken: is the machine busy?")
-    each_us = call_us / crossings(size)
+    each_us = call_us / crossings(way[0], size)
     row = {"a call, µs": call_us}
     row.update({what: per_second.get(event, 0) * each_us / 1e6 for event, what in EVENTS.items()})
     row.update({kind: part * os.cpu_count() * each_us * 1000 for kind, part in share.items()})
@@ -120,16 +121,23 @@ def table(rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mode", type=modes.number_of, default=2, help=modes.CHOICE)
+    parser.add_argument("--all-gather", choices=("mode", "multicast"), metavar="mode|multicast",
+                        help="AllGathers of 16 MB in place of AllReduces, by this mode (mode) or by multicast")
     parser.add_argument("--build", default=str(epic_ranks.BUILD), metavar="DIR", help="whose binaries; default this tree's")
     parser.add_argument("--write-page", action="store_true", help="put the table into bench/results/profile.md, too")
     args = parser.parse_args()
+    if args.write_page and args.all_gather:
+        parser.error("--write-page: the page has AllReduces")
     epic_ranks.BUILD = pathlib.Path(args.build).resolve()
+    way = ["allgather" if args.all_gather else "allreduce"]
+    way += ["--path", "hosts", "--algorithm", "multicast"] if args.all_gather == "multicast" else ["--mode", args.mode]
+    cases = {size: calls for size, calls in CASES.items() if size >= 16 << 20} if args.all_gather else CASES
     bed, data = "benchprofile", "/tmp/epic-bench-profile.data"
     try:
         subprocess.run(["sh", "-c", "command -v perf || { apt-get update && apt-get install -y --no-install-recommends linux-perf; }"],
                        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         epic_ranks.testbed("up", f"star-{RANKS}", "--name", bed, "--hosts", "softnic", "--build", epic_ranks.BUILD)
-        rows = {size: measure(bed, args.mode, size, calls, data) for size, calls in CASES.items()}
+        rows = {size: measure(bed, way, size, calls, data) for size, calls in cases.items()}
     except (RuntimeError, net.NetError, subprocess.CalledProcessError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1

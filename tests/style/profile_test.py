@@ -34,8 +34,9 @@ def test_counts_are_taken_by_event():
 
 
 def test_a_packet_crosses_two_hops_for_each_rank():
-    assert bench_profile.crossings(4 << 10) == 8
-    assert bench_profile.crossings(64 << 10) == 128
+    assert bench_profile.crossings("allreduce", 4 << 10) == 8
+    assert bench_profile.crossings("allreduce", 64 << 10) == 128
+    assert bench_profile.crossings("allgather", 64 << 10) == 64
 
 
 def test_the_table_has_a_column_for_each_size():
