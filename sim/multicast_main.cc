@@ -77,7 +77,7 @@ int main(int argc, char** argv) {
   line.Add("--slow-ns", &config.slow_ns, "that a datagram takes of one rank's process")
       .From(0, 1'000'000, "nanoseconds")
       .ShowDefault();
-  line.Add("--loss", &loss, "share of packets that each link loses").From(0.0, 0.5, "of all").ShowDefault();
+  line.Add("--loss", &loss, "share of packets that each link loses").From(0.0, 1.0, "of all").ShowDefault();
   line.Add("--burst", &config.burst, "packets lost in a row").From(1, 1000, "packets").ShowDefault();
   line.AddFlag("--lose-all", &config.loses_all, "not only datagrams, but packets of connections, too");
   line.Add("--seed", &config.seed, "of losses").ShowDefault();

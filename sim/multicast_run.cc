@@ -101,11 +101,11 @@ class LinkCounts {
   void OnArrived(const LinkPacket& p) {
     if (counts_ && p.packet->dst_ip.is_multicast()) last_came_ = world_.clock();
   }
-  void CallBegins() { begun_ = world_.clock(), first_sent_ = 0; }
+  void CallBegins() { begun_ = world_.clock(), first_sent_ = last_came_ = 0; }
   void CallEnds() {
     if (first_sent_ == 0) return;
     result_.before = first_sent_ - begun_;
-    result_.behind = world_.clock() - last_came_;
+    result_.behind = last_came_ == 0 ? 0 : world_.clock() - last_came_;
   }
 
  private:
@@ -173,6 +173,8 @@ Status Validate(const MulticastRunConfig& config) {
     return invalid(fmt::format("leaves: {} for {} hosts", config.leaves, config.hosts));
   if (config.tree && (!is_broadcast || config.calls != 1))
     return invalid("way: down a tree of hosts goes one broadcast");
+  if (config.loses_all && config.loss_ppb > 500'000'000)
+    return invalid("loss: of packets of connections at most 0.5");
   const int children = (config.hosts + config.leaves - 1) / config.leaves;
   if (NeedsSwitches(config) && children > static_cast<int>(engine::kMaxChildren)) {
     return invalid(fmt::format("hosts: {} below one switch, but a group has at most {} children at a switch",

@@ -290,6 +290,9 @@ def losses(programs):
         rows.append(Row(f"{what}: time for one of {told['lost']} losses, of {least_us:.1f} us", "", added / least_us,
                         *about(ADDED[loss, burst])))
         rows.append(Row("read of what was lost", "", told["read"] / max(1, told["expected"] - told["came"]), 1, 1.05))
+    for kib in (64, 1024):
+        none, ring = (run(programs, **network, bytes=kib * KIB, **words)["picoseconds"] for words in ({"loss": 1}, {"way": "ring"}))
+        rows.append(Row(f"no datagram comes, {kib} KiB of each: time over the ring's", "", none / ring, 1, 1.5))
     for loss in (1e-4, 1e-3, 1e-2):
         for way, usual in zip(("multicast", "ring", "1", "2", "3"), SLOWED[loss]):
             words = {**network, "bytes": 1024 * KIB, "calls": 2, "way": way}
