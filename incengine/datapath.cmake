@@ -16,7 +16,9 @@ epic_library(switch_daemon UNITED
 target_compile_definitions(epic_switch_daemon PRIVATE EPIC_VERSION="${PROJECT_VERSION}")
 add_executable(incengine daemon/main.cc)
 target_link_libraries(incengine PRIVATE epic_options epic_switch_daemon spdlog::spdlog Threads::Threads)
-target_compile_definitions(incengine PRIVATE EPIC_VERSION="${PROJECT_VERSION}")
+# Where an installed tree has what is loaded when asked for, seen from the daemon.
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR BASE_DIRECTORY "${CMAKE_INSTALL_FULL_BINDIR}" OUTPUT_VARIABLE epic_lib_from_bin)
+target_compile_definitions(incengine PRIVATE EPIC_VERSION="${PROJECT_VERSION}" EPIC_MODULES_FROM_BIN="${epic_lib_from_bin}/epic/io")
 set_target_properties(incengine PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/incengine")
 install(TARGETS incengine RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT daemons)
 

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -57,6 +58,13 @@ void EventLoop::WatchWritable(int fd, bool on) {
   EPIC_CHECK(epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, fd, &event) == 0);
 }
 
+void EventLoop::Poll(uint64_t key, Polled polled) {
+  // Of this thread, and of those that it starts: else the kernel lets a nap be longer by as much as the first
+  // ones are.
+  prctl(PR_SET_TIMERSLACK, 1);
+  polled_[key] = std::move(polled);
+}
+
 void EventLoop::CallEvery(Nanos interval, std::function<void()> call) {
   periodic_ = std::move(call);
   periodic_interval_ = interval;
@@ -87,11 +95,14 @@ void EventLoop::Run() {
   bool polls = false;
   Nanos now = MonotonicNow();
   while (!stop_) {
-    const int count = epoll_wait(epoll_fd_, events.data(), kMaxEvents, polls ? 0 : WaitMs(now));
+    bool traffic = false;
+    const int count = Wait(polls ? 0 : BeforeSleep(now, &traffic), events.data());
     EPIC_CHECK(count >= 0 || errno == EINTR);
-    const bool traffic = count > 0 && Handle(count, events.data());
+    if (count > 0) traffic |= Handle(count, events.data());
+    if (!polled_.empty()) traffic |= LookAtPolled(MonotonicNow());
+    if (traffic) nap_ = kFirstNap;
     now = MonotonicNow();
-    if (RunTimers(now) || count > 0) after_round_();
+    if (RunTimers(now) || count > 0 || traffic) after_round_();
     polls = spin_.KeepPolling(now, traffic);
     if (polls && !traffic) sched_yield();
   }
@@ -119,10 +130,39 @@ bool EventLoop::Handle(int count, const epoll_event* events) {
   return traffic;
 }
 
-int EventLoop::WaitMs(Nanos now) const {
-  const Nanos next = std::min(timers_.NextDeadline(), periodic_at_);
-  const Nanos wait = std::clamp<Nanos>(next - now, 0, kMaxSleep);
-  return static_cast<int>((wait + kMillisecond - 1) / kMillisecond);
+bool EventLoop::LookAtPolled(Nanos now) {
+  bool traffic = false;
+  for (auto it = polled_.begin(); it != polled_.end();) {
+    // A copy, because it may end its own polling.
+    const auto look = (it++)->second.look;
+    traffic |= look(now);
+  }
+  return traffic;
+}
+
+Nanos EventLoop::BeforeSleep(Nanos now, bool* traffic) {
+  if (polled_.empty()) return UntilDue(now);
+  bool told = true;
+  for (auto& [key, polled] : polled_) told &= polled.arm();
+  *traffic = LookAtPolled(now);
+  if (*traffic) return 0;
+  if (told) return UntilDue(now);
+  const Nanos nap = nap_;
+  nap_ = std::min(2 * nap_, kLongestNap);
+  return std::min(nap, UntilDue(now));
+}
+
+Nanos EventLoop::UntilDue(Nanos now) const {
+  return std::clamp<Nanos>(std::min(timers_.NextDeadline(), periodic_at_) - now, 0, kMaxSleep);
+}
+
+int EventLoop::Wait(Nanos ns, epoll_event* events) const {
+  if (ns > 0 && ns <= kLongestNap && !polled_.empty()) {
+    const timespec nap{0, ns};
+    const int count = epoll_pwait2(epoll_fd_, events, kMaxEvents, &nap, nullptr);
+    if (count >= 0 || errno != ENOSYS) return count;
+  }
+  return epoll_wait(epoll_fd_, events, kMaxEvents, static_cast<int>((ns + kMillisecond - 1) / kMillisecond));
 }
 
 }  // namespace epic::io

@@ -150,5 +150,85 @@ TEST(EventLoop, CallsEveryInterval) {
   EXPECT_GE(MonotonicNow() - begin, 3 * kMillisecond);
 }
 
+TEST(EventLoop, LooksAtWhatIsPolledUntilItEndsThat) {
+  EventLoop loop(50 * kMicrosecond);
+  int looks = 0, rounds = 0;
+  loop.AfterRound([&] { ++rounds; });
+  loop.OnTimer([&](Nanos, uint64_t) { loop.Stop(); });
+  loop.Poll(7, {.look =
+                    [&](Nanos) {
+                      if (++looks < 3) return true;
+                      loop.EndPolling(7);
+                      loop.SetTimer(1, MonotonicNow() + kMillisecond);
+                      return true;
+                    },
+                .arm = [] { return false; }});
+  loop.Run();
+  EXPECT_EQ(looks, 3);
+  EXPECT_GE(rounds, 3);
+}
+
+TEST(EventLoop, SleepsLongerAndLongerWhileNothingTellsOfWhatIsPolled) {
+  EventLoop loop(0);
+  int looks = 0;
+  const Nanos begin = MonotonicNow();
+  loop.SetTimer(1, begin + 20 * kMillisecond);
+  loop.OnTimer([&](Nanos, uint64_t) { loop.Stop(); });
+  loop.Poll(1, {.look =
+                    [&](Nanos) {
+                      ++looks;
+                      return false;
+                    },
+                .arm = [] { return false; }});
+  loop.Run();
+  // No sleep is shorter than it should be: 50 us, 100, 200, 400, 800, and then a millisecond each; two looks
+  // at each of them.
+  EXPECT_LE(looks, 2 * (8 + (MonotonicNow() - begin) / kMillisecond));
+}
+
+TEST(EventLoop, SleepsUntilItIsToldOfWhatIsPolled) {
+  EventLoop loop(0);
+  Pipe pipe;
+  int looks = 0;
+  loop.Poll(1, {.look =
+                    [&](Nanos) {
+                      ++looks;
+                      return false;
+                    },
+                .arm = [] { return true; }});
+  loop.Watch(pipe.reader(), [&](Nanos) {
+    loop.Stop();
+    return true;
+  });
+  loop.SetTimer(1, MonotonicNow() + 30 * kMillisecond);
+  loop.OnTimer([&](Nanos, uint64_t) { pipe.Write(); });
+  loop.Run();
+  // One before and one after each of its sleeps: until the timer, and until the pipe. With sleeps of a
+  // millisecond they would be some 60.
+  EXPECT_LE(looks, 8);
+}
+
+TEST(EventLoop, FindsWhatCameWhileItWasAboutToSleep) {
+  EventLoop loop(0);
+  bool came = false, slept = false;
+  loop.SetTimer(1, MonotonicNow() + 30 * kSecond);
+  loop.OnTimer([&](Nanos, uint64_t) {
+    slept = true;
+    loop.Stop();
+  });
+  loop.Poll(1, {.look =
+                    [&](Nanos) {
+                      if (came) loop.Stop();
+                      return came;
+                    },
+                .arm =
+                    [&] {
+                      came = true;
+                      return true;
+                    }});
+  loop.Run();
+  EXPECT_FALSE(slept);
+}
+
 }  // namespace
 }  // namespace epic::io

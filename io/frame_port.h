@@ -1,5 +1,5 @@
-// A network interface as a place where Ethernet frames come from and go to, however the kernel is asked for
-// them. One thread.
+// A network interface or device as a place where Ethernet frames come from and go to, however the kernel, or
+// a driver in this process, is asked for them. One thread.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "io/frame_sender.h"
 #include "io/port_counters.h"
+#include "io/port_sender.h"
 
 namespace epic::io {
 
@@ -26,8 +26,14 @@ class FramePort {
   FramePort(const FramePort&) = delete;
   FramePort& operator=(const FramePort&) = delete;
 
-  // For epoll; readable also when the interface has gone. The first is writable when Resume may be called.
+  // For epoll; readable also when the interface has gone. The first is writable when the sender's Resume may
+  // be called, but for a port that is polled.
   virtual std::vector<int> fds() const = 0;
+  // What comes makes no descriptor readable: Receive is called again and again, and with it Resume.
+  virtual bool polled() const { return false; }
+  // Of a port that is polled, before its reader sleeps: whether one of its descriptors tells of what comes
+  // from now on. Then it looks once more, and sleeps; else it sleeps shortly.
+  virtual bool Arm() { return true; }
 
   using FrameHandler = void (*)(void* user, const ReceivedFrame& frame);
   // Hands over frames that have arrived, of at most max_packets packets, but at least one frame if there is
@@ -43,18 +49,18 @@ class FramePort {
   // Super-frames are received, and leave as such.
   virtual bool super_frames() const = 0;
 
-  FrameSender& sender() { return *sender_; }
+  PortSender& sender() { return *sender_; }
 
-  // Reads the kernel's drop counter, so not for every packet.
+  // Reads the kernel's, or the driver's, drop counter, so not for every packet.
   PortCounters counters();
 
  protected:
   FramePort() = default;
-  // The kernel's count of dropped frames since the port was opened.
+  // The kernel's or driver's count of dropped frames since the port was opened.
   virtual uint64_t CountDropped() = 0;
 
-  std::unique_ptr<FrameSender> sender_;
-  PortCounters received_;  // of what comes, but for what the kernel drops
+  std::unique_ptr<PortSender> sender_;
+  PortCounters received_;  // of what comes, but for what CountDropped says
 };
 
 }  // namespace epic::io

@@ -1,7 +1,7 @@
-// Frames on their way out by a packet socket, or any other that keeps messages apart: collected, and sent
-// with as few system calls and copies as can be. Consecutive packets of one flow leave as one super-frame
+// A port's frames on their way out by a packet socket, or any other that keeps messages apart, with as few
+// system calls and copies as can be. Consecutive packets of one flow leave as one super-frame
 // (roce/super_frame.h) where the caller says that the receiver takes them and the socket has virtio-net
-// headers. In order. One thread.
+// headers.
 #pragma once
 
 #include <cstddef>
@@ -10,44 +10,28 @@
 #include <vector>
 
 #include "io/port_counters.h"
+#include "io/port_sender.h"
 #include "roce/frame.h"
-#include "roce/super_frame.h"
 
 struct mmsghdr;
 struct iovec;
 
 namespace epic::io {
 
-class FrameSender {
+class FrameSender final : public PortSender {
  public:
   // fd stays the caller's, and open; max_frame_bytes is for a frame, or a packet, alone. virtio: the socket
-  // has PACKET_VNET_HDR.
+  // has PACKET_VNET_HDR, and super-frames leave by it.
   FrameSender(int fd, size_t max_frame_bytes, bool virtio);
 
-  // What may be done with a packet.
-  struct Terms {
-    bool joins = false;  // may share a super-frame with its neighbours
-    bool stays = false;  // its payload lies where it is until the next Flush has returned; else it is copied
-  };
-  // They leave at Flush, or earlier if many are collected. What cannot be sent is counted.
-  void Send(std::span<const uint8_t> frame);
-  void Send(const roce::FramePieces& packet, Terms terms);
-  // A super-frame that is whole, in which nothing joins any more, by a socket with virtio-net headers.
-  // stays: as in Terms, of all its bytes.
-  void Send(const roce::SuperFrameView& frame, bool stays);
-
-  // Neither waits: a port that is slower than what is sent to it must not hold up the others. What the kernel
-  // has no room for stays queued, copied, and Flush does nothing, until Resume finds that there is room: call
-  // it when the descriptor is writable.
-  void Flush();
-  void Resume();
-  // The kernel had no room, and frames are queued for Resume.
-  bool waiting() const { return waiting_; }
-  // Drops what is queued; counted as failed.
-  void Discard();
-
-  // Of what leaves; of what comes nothing.
-  const PortCounters& counters() const { return counters_; }
+  void Send(std::span<const uint8_t> frame) override;
+  void Send(const roce::FramePieces& packet, Terms terms) override;
+  void Send(const roce::SuperFrameView& frame, bool stays) override;
+  void Flush() override;
+  void Resume() override;
+  bool waiting() const override { return waiting_; }
+  void Discard() override;
+  const PortCounters& counters() const override { return counters_; }
 
  private:
   static constexpr size_t kBatchFrames = 32;

@@ -16,6 +16,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "io/frame_sender.h"
 #include "io/interface.h"
 #include "io/packet_filter.h"
 #include "roce/super_frame.h"

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "io/frame_sender.h"
 #include "io/interface.h"
 
 namespace epic::io {

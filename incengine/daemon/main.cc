@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include <csignal>
+#include <filesystem>
 #include <memory>
 #include <random>
 #include <utility>
@@ -18,8 +19,8 @@
 #include "incengine/daemon/shard.h"
 #include "incengine/daemon/sharded_control.h"
 #include "io/autogroup.h"
-#include "io/interface.h"
-#include "io/offloads.h"
+#include "io/dpdk_ports.h"
+#include "io/kernel_ports.h"
 #include "io/unix_socket.h"
 
 namespace epic::daemon {
@@ -45,21 +46,45 @@ void SetUpLog(const std::string& level) {
   spdlog::flush_on(spdlog::level::trace);
 }
 
+// Where this program's modules are: beside it, or where an installed tree has them.
+std::vector<std::string> ModuleFolders() {
+  std::error_code unused;
+  const auto folder = std::filesystem::read_symlink("/proc/self/exe", unused).parent_path();
+  return {folder, folder / EPIC_MODULES_FROM_BIN};
+}
+
+void Say(io::DpdkOptions::Level level, const std::string& line) {
+  using Level = io::DpdkOptions::Level;
+  spdlog::log(level == Level::kError     ? spdlog::level::err
+              : level == Level::kWarning ? spdlog::level::warn
+              : level == Level::kInfo    ? spdlog::level::info
+                                         : spdlog::level::debug,
+              "{}", line);
+}
+
+// The ports that are none of the kernel's, if some are asked for; else nothing.
+StatusOr<std::unique_ptr<io::PortSource>> LoadDevices(const Options& options) {
+  if (!options.dpdk) return nullptr;
+  io::DpdkOptions dpdk = *options.dpdk;
+  dpdk.say = Say;
+  return io::LoadDpdkPorts(ModuleFolders(), dpdk);
+}
+
 // Says of each port whether super-frames leave there, and what is set wrongly.
-int CheckConfig(const Options& options) {
+int CheckConfig(const Options& options, io::PortSource* devices) {
   int exit_code = 0;
+  io::KernelPorts kernel;
   for (const std::string& name : options.ports.interfaces) {
-    if (!io::ReadInterface(name).exists) {
+    io::PortSource& source = devices != nullptr && devices->Has(name) ? *devices : kernel;
+    if (!source.State(name).exists) {
       exit_code = Fail(MakeStatus(StatusCode::kNotFound, "interface " + name + ": no such interface"));
       continue;
     }
-    const io::Offloads offloads = io::ReadOffloads(name);
-    if (const std::string wrong = io::WrongOffloads(name, offloads); !wrong.empty()) {
+    if (const std::string wrong = source.Wrong(name); !wrong.empty()) {
       exit_code = Fail(MakeStatus(StatusCode::kInvalidArgument, wrong));
       continue;
     }
-    const bool carries = !options.ports.single_frames && io::CarriesSuperFrames(offloads);
-    spdlog::info("{}: {}", name, carries ? "super-frames, with who takes them" : "single frames");
+    spdlog::info("{}: {}", name, source.Describe(name, options.ports.single_frames));
   }
   return exit_code;
 }
@@ -74,16 +99,20 @@ void WarnOfProcessors(uint32_t cores) {
                  Counted(static_cast<uint64_t>(processors), "processor"));
 }
 
-int Run(const Options& options) {
+int Run(Options options) {
   SetUpLog(options.log_level);
-  if (options.check_config) return CheckConfig(options);
-  RaiseDescriptorLimit();
   // Before any thread starts, so that all inherit it and only sigwait below sees them.
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  // Outlives the shards.
+  const auto devices = LoadDevices(options);
+  if (!devices.ok()) return Fail(devices.status());
+  options.ports.devices = devices->get();
+  if (options.check_config) return CheckConfig(options, devices->get());
+  RaiseDescriptorLimit();
 
   if (const Status status = io::ClaimSocketPath(options.control_path); !status.ok()) return Fail(status);
   WarnOfProcessors(options.cores);

@@ -15,6 +15,8 @@ namespace {
 
 constexpr size_t kMaxPorts = 256;
 constexpr uint32_t kMaxCores = 16;
+// What packets of 4096 bytes of payload take, as on other ports (docs/DEPLOY.md, "MTU").
+constexpr uint32_t kDefaultDpdkMtu = 4200;
 
 // Parsers: they change *out or return what is wrong.
 std::string ParseIpv4(const std::string& text, Ipv4* out) {
@@ -66,6 +68,22 @@ std::string ParseAbilities(const std::string& types, const std::string& operatio
   return {};
 }
 
+// Of "swp1=net_memif0,socket=..." the name stays among the interfaces, and the rest is its device.
+std::string TakeDevices(std::vector<std::string>* ports, std::optional<io::DpdkOptions>* dpdk) {
+  for (std::string& port : *ports) {
+    const size_t equals = port.find('=');
+    if (equals == std::string::npos) continue;
+    if (!*dpdk) return fmt::format("--port {}: a device instead of an interface takes --io dpdk", port);
+    if (equals == 0 || equals + 1 == port.size())
+      return fmt::format("--port {}: is not NAME=DEVICE, as swp1=net_memif0,socket=/run/epic/swp1.sock",
+                         port);
+    (*dpdk)->devices.push_back({.name = port.substr(0, equals), .device = port.substr(equals + 1)});
+    port.resize(equals);
+  }
+  if (*dpdk && (*dpdk)->devices.empty()) return "--io dpdk: no --port has a device, as swp1=0000:3b:00.0";
+  return {};
+}
+
 std::string CheckPorts(const std::vector<std::string>& ports) {
   if (ports.size() > kMaxPorts) return fmt::format("--port: more than {} ports", kMaxPorts);
   std::set<std::string> seen;
@@ -82,16 +100,27 @@ ParseOutcome ParseOptions(int argc, char** argv, Options* options) {
       "incengine: a switch that forwards Ethernet frames and sums RoCE collectives on their way.\n"
       "Needs CAP_NET_RAW; the interfaces must be up, with the offloads tso, gso and gro off at both ends,\n"
       "and tx as well, but on veths between switches, or a switch and a softnic host.\n");
-  std::string address, mac, forwarding = "learning", types, operations;
+  std::string address, mac, forwarding = "learning", types, operations, io_kind = "kernel", eal_arguments;
+  uint32_t dpdk_mtu = kDefaultDpdkMtu;
+  bool poll = false;
   uint64_t sram = 16 << 20, spin_us = 200, ring_mb = 4, trace_limit = 64 << 20;
   options->log_level = "info";
   line.Add("--name", &options->name, "the switch's name in the topology").Required();
   line.Add("--address", &address, "its IPv4 address: RoCE endpoint, ARP, ping").Required();
   line.Add("--mac", &mac, "its MAC address (default: 02:e1: and the bytes of the address)");
   line.Add("--port", &options->ports.interfaces,
-           "an interface that is a port; repeated, in the order of the port numbers")
+           "an interface that is a port; repeated, in the order of the port numbers. With --io dpdk also "
+           "NAME=DEVICE: swp1=0000:3b:00.0, swp1=net_memif0,socket=/run/epic/swp1.sock")
       .Required()
       .OneValueEach();
+  line.Add("--io", &io_kind, "what ports may be: kernel (its interfaces) or dpdk (devices of DPDK as well)")
+      .OneOf({"kernel", "dpdk"})
+      .ShowDefault();
+  line.Add("--dpdk-args", &eal_arguments, "arguments for DPDK's own start (EAL), for example \"-m 512\"")
+      .TypeName("ARGS");
+  line.Add("--dpdk-mtu", &dpdk_mtu, "the MTU of DPDK's ports, where their devices carry so much")
+      .From(uint32_t{256}, uint32_t{9600}, "bytes")
+      .ShowDefault();
   line.Add("--control", &options->control_path, "path of the Unix socket on which the agent controls it")
       .Required();
   line.Add("--cores", &options->cores,
@@ -109,6 +138,7 @@ ParseOutcome ParseOptions(int argc, char** argv, Options* options) {
   line.Add("--spin-us", &spin_us, "poll for so long after traffic before sleeping, in microseconds")
       .From(uint64_t{0}, uint64_t{100000}, "microseconds")
       .ShowDefault();
+  line.AddFlag("--poll", &poll, "never sleep: each thread of the data path takes a core of its own");
   line.Add("--autogroup-nice", &options->autogroup_nice,
            "beside other sessions of this machine, where the kernel schedules by session: -20 (most of the "
            "processors) to 19, 0: as it is; below 0 takes CAP_SYS_NICE")
@@ -148,6 +178,11 @@ ParseOutcome ParseOptions(int argc, char** argv, Options* options) {
   std::string wrong = ParseIpv4(address, &options->config.address);
   options->config.mac = MacFor(options->config.address);
   if (wrong.empty() && !mac.empty()) wrong = ParseMac(mac, &options->config.mac);
+  if (io_kind == "dpdk") options->dpdk = {.eal_arguments = eal_arguments, .mtu = dpdk_mtu};
+  if (wrong.empty() && !options->dpdk && !eal_arguments.empty()) wrong = "--dpdk-args takes --io dpdk";
+  if (wrong.empty()) wrong = TakeDevices(&options->ports.interfaces, &options->dpdk);
+  if (wrong.empty() && options->dpdk && options->cores > 1)
+    wrong = "--cores: ports by DPDK have one core so far";
   if (wrong.empty()) wrong = CheckPorts(options->ports.interfaces);
   if (wrong.empty()) wrong = ParseAbilities(types, operations, &options->config.abilities);
   if (!wrong.empty()) {
@@ -158,7 +193,7 @@ ParseOutcome ParseOptions(int argc, char** argv, Options* options) {
   options->config.arena_bytes = sram;
   options->config.forwarding =
       forwarding == "static" ? engine::ForwardingMode::kStatic : engine::ForwardingMode::kLearning;
-  options->spin_ns = static_cast<Nanos>(spin_us) * kMicrosecond;
+  options->spin_ns = poll ? kNeverSleeps : static_cast<Nanos>(spin_us) * kMicrosecond;
   options->ports.ring_bytes = ring_mb << 20;
   options->trace_limit = trace_limit;
   return ParseOutcome::kRun;

@@ -9,9 +9,6 @@
 
 #include "base/check.h"
 #include "io/clock.h"
-#include "io/offloads.h"
-#include "io/packet_socket.h"
-#include "io/pcap_port.h"
 #include "roce/super_frame.h"
 
 namespace epic::daemon {
@@ -35,12 +32,13 @@ bool LiesIn(std::span<const uint8_t> bytes, std::span<const uint8_t> whole) {
 
 StatusOr<std::unique_ptr<Ports>> Ports::Open(const Options& options, io::EventLoop& loop, engine::Switch& sw,
                                              Trace* trace) {
-  for (const std::string& name : options.interfaces) {
-    if (const std::string wrong = io::WrongOffloads(name, io::ReadOffloads(name)); !wrong.empty())
-      return MakeStatus(StatusCode::kInvalidArgument, "port " + wrong);
-  }
   std::unique_ptr<Ports> ports(new Ports(options, loop, sw, trace));
-  for (const std::string& name : options.interfaces) ports->ports_.push_back({.name = name});
+  for (const std::string& name : options.interfaces) {
+    io::PortSource& source = ports->SourceOf(name);
+    if (const std::string wrong = source.Wrong(name); !wrong.empty())
+      return MakeStatus(StatusCode::kInvalidArgument, "port " + wrong);
+    ports->ports_.push_back({.name = name, .source = &source});
+  }
   for (size_t i = 0; i < options.interfaces.size(); ++i) {
     const Status status = ports->OpenPort(static_cast<PortId>(i));
     if (status.code() == StatusCode::kUnavailable) {
@@ -87,13 +85,17 @@ void Ports::WatchLinks() {
 
 void Ports::OnLink(const io::InterfaceChange& change) {
   for (Port& port : ports_) {
-    if (port.name != change.name) continue;
+    if (port.name != change.name || port.source != &kernel_) continue;
     links_changed_ = true;
-    // What the kernel said before the port was opened is no news.
-    if (!change.times_down || change.times_down <= port.times_down) continue;
-    port.was_down |= port.times_down.has_value();
-    port.times_down = change.times_down;
+    NoteTimesDown(port, change.times_down);
   }
+}
+
+void Ports::NoteTimesDown(Port& port, std::optional<uint32_t> times_down) {
+  // What was so before the port was opened is no news.
+  if (!times_down || times_down <= port.times_down) return;
+  port.was_down |= port.times_down.has_value();
+  port.times_down = times_down;
 }
 
 std::vector<PortState> Ports::States() {
@@ -101,7 +103,7 @@ std::vector<PortState> Ports::States() {
   for (Port& port : ports_) {
     PortState& state = states.emplace_back();
     state.name = port.name;
-    state.interface = io::ReadInterface(port.name);
+    state.interface = port.source->State(port.name);
     state.interface.up &= port.open != nullptr;
     state.counters = port.closed;
     if (port.open != nullptr) Add(port.open->counters(), &state.counters);
@@ -143,42 +145,48 @@ void Ports::SetTimer(engine::TimerId id, Nanos deadline) {
   loop_.SetTimer(static_cast<uint64_t>(id), deadline);
 }
 
-StatusOr<std::unique_ptr<io::FramePort>> Ports::OpenInterface(const std::string& name) const {
-  std::optional<io::FrameShard> shard;
-  if (options_.shards > 1) {
-    shard = io::FrameShard{.number = options_.shard,
-                           .count = options_.shards,
-                           .mac = switch_.config().mac,
-                           .address = switch_.config().address};
-  }
-  if (!options_.single_frames && io::CarriesSuperFrames(io::ReadOffloads(name))) {
-    auto opened = io::PacketSocket::Open({.interface = name,
-                                          .ring_bytes = options_.ring_bytes,
-                                          .super_frames = true,
-                                          .everything = true,
-                                          .shard = shard});
-    if (!opened.ok()) return opened.status();
-    return StatusOr<std::unique_ptr<io::FramePort>>(*std::move(opened));
-  }
-  auto opened = io::PcapPort::Open(name, options_.ring_bytes, shard);
-  if (!opened.ok()) return opened.status();
-  return StatusOr<std::unique_ptr<io::FramePort>>(*std::move(opened));
+io::PortSource& Ports::SourceOf(const std::string& name) {
+  if (options_.devices != nullptr && options_.devices->Has(name)) return *options_.devices;
+  return kernel_;
 }
 
-Status Ports::OpenPort(PortId port) {
-  const std::string& name = ports_[port].name;
-  auto opened = OpenInterface(name);
+io::PortRequest Ports::RequestFor(const std::string& name) const {
+  io::PortRequest request{
+      .name = name, .ring_bytes = options_.ring_bytes, .single_frames = options_.single_frames};
+  if (options_.shards > 1) {
+    request.shard = io::FrameShard{.number = options_.shard,
+                                   .count = options_.shards,
+                                   .mac = switch_.config().mac,
+                                   .address = switch_.config().address};
+  }
+  return request;
+}
+
+Status Ports::OpenPort(PortId id) {
+  Port& port = ports_[id];
+  auto opened = port.source->Open(RequestFor(port.name));
   if (!opened.ok()) return opened.status();
-  const std::string wrong = io::WrongOffloads(name, io::ReadOffloads(name));
+  const std::string wrong = port.source->Wrong(port.name);
   if (!wrong.empty() && Reports()) spdlog::error("port {}", wrong);  // of one that has come back
-  ports_[port].open = *std::move(opened);
-  ports_[port].times_down = io::ReadTimesDown(name);
-  ports_[port].was_down = false;
-  ports_[port].up = io::ReadInterface(name).up;
-  for (const int fd : ports_[port].open->fds())
-    loop_.Watch(fd, [this, port](Nanos now) { return Receive(port, now); });
-  TellOfPort(port);
+  port.open = *std::move(opened);
+  port.times_down = port.source->TimesDown(port.name);
+  port.was_down = false;
+  port.up = port.source->State(port.name).up;
+  Watch(id);
+  TellOfPort(id);
   return {};
+}
+
+void Ports::Watch(PortId id) {
+  const auto receive = [this, id](Nanos now) { return Receive(id, now); };
+  for (const int fd : ports_[id].open->fds()) loop_.Watch(fd, receive);
+  if (ports_[id].open->polled())
+    loop_.Poll(id, {.look = receive, .arm = [this, id] { return ports_[id].open->Arm(); }});
+}
+
+void Ports::Unwatch(const Port& port, PortId id) {
+  for (const int fd : port.open->fds()) loop_.Unwatch(fd);
+  if (port.open->polled()) loop_.EndPolling(id);
 }
 
 void Ports::LosePort(PortId port, const std::string& why) {
@@ -189,7 +197,7 @@ void Ports::LosePort(PortId port, const std::string& why) {
     ++lost.times_lost;
   }
   Add(lost.open->counters(), &lost.closed);
-  for (const int fd : lost.open->fds()) loop_.Unwatch(fd);
+  Unwatch(lost, port);
   lost.open.reset();
   lost.up = false;
   lost.waiting = false;
@@ -230,7 +238,7 @@ bool Ports::Receive(PortId port, Nanos now) {
     b.ports->OnFrame(b.now, b.port, frame);
     b.ports->kept_ = {};
   };
-  // It is watched for room as well.
+  // It is watched, or polled, for room as well.
   if (ports_[port].waiting) ports_[port].open->sender().Resume();
   ports_[port].taken_from = true;
   const auto received = ports_[port].open->Receive(kPacketsPerRound, handle, &batch);
@@ -263,7 +271,7 @@ void Ports::EndRound() {
 void Ports::NoteWaiting(Port& port) {
   if (port.waiting == port.open->sender().waiting()) return;
   port.waiting = port.open->sender().waiting();
-  loop_.WatchWritable(port.open->fds().front(), port.waiting);
+  if (!port.open->polled()) loop_.WatchWritable(port.open->fds().front(), port.waiting);
 }
 
 void Ports::NoteLink(PortId id, bool up) {
@@ -283,7 +291,7 @@ void Ports::TellOfPort(PortId id) {
   changed_ = true;
   const bool up = ports_[id].up && ports_[id].open != nullptr;
   // For one who asks what the shards see, the first of them answers.
-  if (up && Reports()) ports_[id].rate_mbps = io::ReadRateMbps(ports_[id].name);
+  if (up && Reports()) ports_[id].rate_mbps = ports_[id].source->RateMbps(ports_[id].name);
   if (Reports()) switch_.OnPort(io::MonotonicNow(), id, up, *this);
 }
 
@@ -291,7 +299,7 @@ void Ports::CheckInterfaces() {
   for (size_t i = 0; i < ports_.size(); ++i) {
     const auto id = static_cast<PortId>(i);
     Port& port = ports_[i];
-    const io::InterfaceState state = io::ReadInterface(port.name);
+    const io::InterfaceState state = port.source->State(port.name);
     if (port.open != nullptr && !state.exists) {
       LosePort(id, "the interface is gone");
     } else if (port.open != nullptr && state.mtu != port.open->mtu()) {
@@ -301,6 +309,8 @@ void Ports::CheckInterfaces() {
       if (Reports()) spdlog::info("port {} is back", port.name);
       continue;  // opening it looked at the link later than this has
     }
+    // The kernel says so by itself; to ask it takes long.
+    if (port.source != &kernel_) NoteTimesDown(port, port.source->TimesDown(port.name));
     // Down and up again between two looks: who was heard there may be at another port now.
     if (std::exchange(port.was_down, false) && state.up) NoteLink(id, false);
     NoteLink(id, state.up);

@@ -1,6 +1,6 @@
-// The switch's ports: takes frames from the interfaces to the core and back, on the loop's thread. An
-// interface that goes away or changes its MTU is opened again as soon as it is there; the others go on
-// meanwhile.
+// The switch's ports: takes frames from the interfaces to the core and back, on the loop's thread. Interfaces
+// are the kernel's, or devices of another kind, which the loop may have to poll. An interface that goes away
+// or changes its MTU is opened again as soon as it is there; the others go on meanwhile.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,9 @@
 #include "io/event_loop.h"
 #include "io/frame_port.h"
 #include "io/interface.h"
+#include "io/kernel_ports.h"
 #include "io/link_watch.h"
+#include "io/port_source.h"
 
 namespace epic::daemon {
 
@@ -32,6 +34,8 @@ class Ports final : public engine::FrameSink {
  public:
   struct Options {
     std::vector<std::string> interfaces;
+    // Has those of them that are none of the kernel's, if there are any; outlives the ports.
+    io::PortSource* devices = nullptr;
     size_t ring_bytes = 0;
     bool single_frames = false;  // no super-frames by any port
     // Of `shards` that have ports on these interfaces, each frame comes to one (io::FrameShard). Shard 0 is
@@ -39,10 +43,9 @@ class Ports final : public engine::FrameSink {
     uint32_t shard = 0;
     uint32_t shards = 1;
   };
-  // Opens all interfaces: those that carry super-frames (io/offloads.h) by packet sockets, others by libpcap.
-  // NOT_FOUND or PERMISSION_DENIED if one is missing or may not be opened, INVALID_ARGUMENT with the cure if
-  // its offloads are wrong; one that is down is waited for. loop, sw and trace (which may be none) outlive
-  // this.
+  // Opens all interfaces. NOT_FOUND or PERMISSION_DENIED if one is missing or may not be opened,
+  // INVALID_ARGUMENT with the cure if something of it is set wrongly; one that is down is waited for. loop,
+  // sw and trace (which may be none) outlive this.
   static StatusOr<std::unique_ptr<Ports>> Open(const Options& options, io::EventLoop& loop,
                                                engine::Switch& sw, Trace* trace);
 
@@ -66,21 +69,26 @@ class Ports final : public engine::FrameSink {
  private:
   struct Port {
     std::string name;
+    io::PortSource* source;
     std::unique_ptr<io::FramePort> open;  // none while the interface is away
     io::PortCounters closed;              // sums of the interfaces that have been closed
     bool up = false;                      // at the last look
-    // How often it had lost its carrier at the last word of the kernel; and whether that is more than before,
+    // How often it had lost its carrier at the last word of its source; and whether that is more than before,
     // so that it was down since the last look.
     std::optional<uint32_t> times_down;
     bool was_down = false;
-    uint32_t rate_mbps = 0;               // when it was opened or came up: asking waits for the kernel's lock
-    bool waiting = false;                 // frames are queued until the kernel has room
-    bool taken_from = false;              // frames in this round, which are not given back yet
-    uint64_t times_lost = 0;              // interface or link
+    uint32_t rate_mbps = 0;   // when it was opened or came up: asking waits for the kernel's lock
+    bool waiting = false;     // frames are queued until the kernel has room
+    bool taken_from = false;  // frames in this round, which are not given back yet
+    uint64_t times_lost = 0;  // interface or link
   };
 
   Ports(const Options& options, io::EventLoop& loop, engine::Switch& sw, Trace* trace);
-  StatusOr<std::unique_ptr<io::FramePort>> OpenInterface(const std::string& name) const;
+  io::PortSource& SourceOf(const std::string& name);
+  io::PortRequest RequestFor(const std::string& name) const;
+  // Has the loop look at a port that is open, or no more.
+  void Watch(PortId port);
+  void Unwatch(const Port& port, PortId id);
   Status OpenPort(PortId port);
   void LosePort(PortId port, const std::string& why);
   bool Receive(PortId port, Nanos now);
@@ -99,6 +107,7 @@ class Ports final : public engine::FrameSink {
   void TellOfPort(PortId id);
   void WatchLinks();
   void OnLink(const io::InterfaceChange& change);
+  static void NoteTimesDown(Port& port, std::optional<uint32_t> times_down);
   void CheckInterfaces();
   // Of what all shards see alike, one speaks.
   bool Reports() const { return options_.shard == 0; }
@@ -107,6 +116,7 @@ class Ports final : public engine::FrameSink {
   engine::Switch& switch_;
   const Options options_;
   Trace* trace_;
+  io::KernelPorts kernel_;
   std::vector<Port> ports_;
   // The frame that is being processed, if it stays as it is until EndRound has returned; else empty.
   std::span<const uint8_t> kept_;

@@ -2,7 +2,7 @@
 """check_layers.py [ROOT]: the dependency direction and size rules of docs/ARCHITECTURE.md, as a test.
 
 - which folder may include which;
-- only the world's edges may include sockets, gRPC, verbs or logging headers;
+- only the world's edges may include sockets, gRPC, verbs, DPDK's or logging headers;
 - cores read no clock and roll no dice;
 - CLI11, whose templates take six seconds in each source, is in base/command_line.cc alone;
 - channels of gRPC are made in base/grpc/channel.h alone, so that none asks a proxy;
@@ -34,6 +34,7 @@ MAY_INCLUDE = {
     "incengine/daemon": ["base", "roce", "protocol", "reduce", "io", "proto", "incengine"],
     "incengine": ["base", "roce", "protocol", "reduce", "incengine"],
     "io": ["base", "roce"],
+    "io/dpdk": ["base", "roce", "io"],
     "commlib/core": ["base", "protocol", "reduce"],
     "commlib": ["base", "protocol", "reduce", "proto", "commlib", "epic"],
     "mpi/core": ["base", "protocol"],
@@ -75,6 +76,7 @@ EDGE_HEADERS = {
     r"<(sys/socket|netinet/|arpa/|net/if|linux/|pcap)": ["io", "base/grpc", "incengine/daemon", "inchost", "commlib", "softnic/verbs", "bench", "tests"],
     r"<(grpc|grpcpp)": ["incengine/daemon", "incagent", "inchost", "incmanager/rpc", "incmanager/cli", "incmanager/store", "commlib", "base/grpc",
                         "tests/softnic", "tests/engines"],
+    r"<rte_": ["io/dpdk"],
     r"<infiniband/": ["commlib", "softnic/verbs", "tests/rxe_peer"],
     r"<spdlog": ["io", "incengine/daemon", "incagent", "inchost", "incmanager", "sim/restarts"],
     r"""(<(thread|mutex|condition_variable)>|"base/mutex\.h")""": ["base/mutex.h", "io", "incengine/daemon", "incagent", "inchost", "incmanager", "commlib", "bench", "base/grpc",
