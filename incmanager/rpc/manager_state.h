@@ -278,9 +278,12 @@ class ManagerState : private GroupWorld {
   std::vector<proto::EngineInfo> engines_;  // as last reported, by NodeId
   TableUpdate update_;
   ToldTables tables_;
-  // Contexts that switches have and should not, by group and generation: since when, or when they are to be
-  // removed again.
-  std::map<NodeId, std::map<std::pair<uint64_t, uint32_t>, Nanos>> unmeant_;
+  // Contexts that switches have and should not, by group and generation.
+  struct Unmeant {
+    Nanos since = 0;            // or when it may be removed again
+    bool is_removing = false;  // that is asked for, and has not been answered
+  };
+  std::map<NodeId, std::map<std::pair<uint64_t, uint32_t>, Unmeant>> unmeant_;
   size_t known_nodes_ = 0;         // to groups_
   uint64_t computed_version_ = 0;  // of the graph
   Nanos computed_at_ = 0;
