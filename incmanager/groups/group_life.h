@@ -343,8 +343,8 @@ class GroupLife {
   std::function<std::string()> secrets_;
   std::set<std::string> begun_;                  // of these, not given by TakeBegun
   std::map<uint64_t, Group> groups_;
-  std::map<NodeId, std::set<uint64_t>>
-      ran_at_;  // groups that have run with a context there, until they are gone
+  // Groups whose plan has a context there, from when that is asked for until they are gone.
+  std::map<NodeId, std::set<uint64_t>> planned_at_;
   EndedGroups ends_;
   std::map<std::string, uint64_t> live_;    // groups that are not failed, by name
   std::map<SessionId, uint64_t> sessions_;  // session -> group
