@@ -199,8 +199,9 @@ class GroupLife {
   // A group that runs, or whose ranks leave; null if there is none. Valid until the next call that is not
   // const.
   const Group* FindRunning(uint64_t group_id, std::optional<uint32_t> generation = {}) const;
-  // A switch refuses all that comes from one of its ends, and will go on: it fails.
-  void FailRefused(Nanos now, uint64_t group_id, const Failure& failure);
+  // It cannot go on: a switch refuses all that comes from one of its ends and will go on to, or the store has
+  // not kept that it runs.
+  void FailWith(Nanos now, uint64_t group_id, const Failure& failure);
   // Counts up when one of these groups ends.
   uint64_t endings() const { return endings_; }
   // What running groups cross.

@@ -132,7 +132,7 @@ const Group* GroupLife::FindRunning(uint64_t group_id, std::optional<uint32_t> g
   return found->second.generation == generation.value_or(found->second.generation) ? &found->second : nullptr;
 }
 
-void GroupLife::FailRefused(Nanos now, uint64_t group_id, const Failure& failure) {
+void GroupLife::FailWith(Nanos now, uint64_t group_id, const Failure& failure) {
   const auto found = groups_.find(group_id);
   if (found != groups_.end()) FailGroup(now, &found->second, failure);
 }

@@ -155,7 +155,7 @@ void ManagerCore::Hosts::OnGone(HostId id) {
 void ManagerCore::Send(SessionId session, const proto::ServerMessage& message, bool last) {
   effects_.emplace_back([this, session, message, last] {
     mutex_.AssertHeld();
-    SendAtOnce(session, message, last);
+    if (!IsOver(message)) SendAtOnce(session, message, last);
   });
 }
 
@@ -167,7 +167,7 @@ void ManagerCore::SendAtOnce(SessionId session, const proto::ServerMessage& mess
 void ManagerCore::SendToHost(HostId host, const proto::ToHost& message) {
   effects_.emplace_back([this, host, message] {
     mutex_.AssertHeld();
-    SendToHostAtOnce(host, message);
+    if (!IsOver(message.told().message())) SendToHostAtOnce(host, message);
   });
 }
 

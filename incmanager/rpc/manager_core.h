@@ -140,6 +140,8 @@ class ManagerCore : public ManagerWorld {
     std::vector<Effect> effects;
   };
   void EndTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether it is Joined of a group that has failed before its ranks could be told, as it could not be kept.
+  bool IsOver(const proto::ServerMessage& message) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // In their order, those before which nothing waits.
   void Release() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -28,6 +28,7 @@
 namespace epic::manager {
 namespace {
 
+using ::testing::ElementsAre;
 using testing::ControlPlane;
 using testing::HandStore;
 using ::testing::HasSubstr;
@@ -99,13 +100,51 @@ TEST_F(ManagerCoreStore, RanksAreToldBehindTheWriteOfWhatTheyAreTold) {
   EXPECT_TRUE(of_second.get().has_left());
 }
 
-TEST_F(ManagerCoreStore, WhenTheStoreFailsRanksAreToldAllTheSame) {
-  store_.FailWith(MakeStatus(StatusCode::kResourceExhausted, "no space left"));
+// With the system's words. What runs goes on, and ends as ever.
+TEST_F(ManagerCoreStore, WhileTheStoreCannotBeWrittenNothingNewIsPromised) {
+  const auto warnings = [this] {
+    grpc::ClientContext context;
+    proto::ListSwitchesReply reply;
+    EXPECT_TRUE(plane_.stub->ListSwitches(&context, {}, &reply).ok());
+    return std::vector<std::string>(reply.warnings().begin(), reply.warnings().end());
+  };
   Rank& first = plane_.Join(Join(0));
   Rank& second = plane_.Join(Join(1));
   EXPECT_TRUE(first.Next().has_joined());
+  store_.FailWith(MakeStatus(StatusCode::kResourceExhausted, "no space left"));
+  // Nobody knows of it yet. It is placed on a switch.
+  proto::Join of_network = plane_.Request(0, 2, "new");
+  of_network.set_rejoins(true);
+  Rank& third = plane_.Join(of_network);
+  of_network = plane_.Request(1, 2, "new");
+  of_network.set_rejoins(true);
+  Rank& fourth = plane_.Join(of_network);
+  for (Rank* const rank : {&third, &fourth}) {
+    const proto::Failure failure = rank->Next().failure();
+    EXPECT_EQ(failure.code(), proto::ERROR_NO_RESOURCE) << failure.ShortDebugString();
+    EXPECT_EQ(failure.message(),
+              "group new: the manager's store cannot be written, and nothing new is promised: no space left");
+    rank->Kill();
+  }
+  EXPECT_TRUE(testing::Eventually([this] { return plane_.Contexts() == 0; }));
+  // Now all do.
+  EXPECT_THAT(warnings(), ElementsAre("the manager's store cannot be written: no space left"));
+  EXPECT_THAT(plane_.Join(Join(0, "newer")).Next().failure().message(), HasSubstr("no space left"));
+  EXPECT_EQ(plane_.Show("newer").state(), "none");
   second.Abort("no more");
   EXPECT_THAT(first.Next().failure().message(), HasSubstr("no more"));
+  store_.FailWith(absl::OkStatus());
+  // By itself within a second, and with each change that is asked for.
+  grpc::ClientContext context;
+  proto::CreateGroupRequest create;
+  create.set_name("room");
+  create.set_world_size(2);
+  proto::GroupState reply;
+  EXPECT_TRUE(plane_.stub->CreateGroup(&context, create, &reply).ok());
+  ASSERT_TRUE(testing::Eventually([&] { return warnings().empty(); }));
+  Rank& fifth = plane_.Join(Join(0));
+  plane_.Join(Join(1));
+  EXPECT_TRUE(fifth.Next().has_joined());
 }
 
 // What it had to say is another one's to say, though a store that fails keeps nobody waiting.
