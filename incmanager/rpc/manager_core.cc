@@ -92,7 +92,7 @@ void ManagerCore::TickLoop() {
 }
 
 void ManagerCore::SendSignsOfLife(Nanos now) {
-  if (now - last_signs_of_life_ < kSignOfLifePeriod) return;
+  if (now - last_signs_of_life_ < kSignOfLifePeriod || !MayTell()) return;
   last_signs_of_life_ = now;
   for (const auto& [id, stream] : sessions_.streams) stream->SendSignOfLife();
   for (const auto& [id, stream] : hosts_.streams) stream->SendSignOfLife();
@@ -161,7 +161,7 @@ void ManagerCore::Send(SessionId session, const proto::ServerMessage& message, b
 
 void ManagerCore::SendAtOnce(SessionId session, const proto::ServerMessage& message, bool last) {
   const auto found = sessions_.streams.find(session);
-  if (found != sessions_.streams.end()) found->second->Send(message, last);
+  if (found != sessions_.streams.end() && MayTell()) found->second->Send(message, last);
 }
 
 void ManagerCore::SendToHost(HostId host, const proto::ToHost& message) {
@@ -173,7 +173,7 @@ void ManagerCore::SendToHost(HostId host, const proto::ToHost& message) {
 
 void ManagerCore::SendToHostAtOnce(HostId host, const proto::ToHost& message) {
   const auto found = hosts_.streams.find(host);
-  if (found != hosts_.streams.end()) found->second->Send(message, false);
+  if (found != hosts_.streams.end() && MayTell()) found->second->Send(message, false);
 }
 
 void ManagerCore::EndHost(HostId host, const Status& status) {
@@ -185,7 +185,7 @@ void ManagerCore::EndHost(HostId host, const Status& status) {
 
 void ManagerCore::EndHostAtOnce(HostId host, const Status& status) {
   const auto found = hosts_.streams.find(host);
-  if (found != hosts_.streams.end()) found->second->End(ToGrpc(status));
+  if (found != hosts_.streams.end() && MayTell()) found->second->End(ToGrpc(status));
 }
 
 void ManagerCore::SetAgent(NodeId node, const std::string& address) { LinkTo(node).SetAddress(address); }

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/grpc/standing_by.h"
 #include "incmanager/rpc/control_plane_testing.h"
 #include "incmanager/rpc/kept.h"
 #include "incmanager/rpc/manager_world_testing.h"
@@ -147,28 +148,38 @@ TEST_F(ManagerCoreStore, WhileTheStoreCannotBeWrittenNothingNewIsPromised) {
   EXPECT_TRUE(fifth.Next().has_joined());
 }
 
-// What it had to say is another one's to say, though a store that fails keeps nobody waiting.
+// What it had to say is another one's to say, though a store that fails keeps nobody waiting. So is what it
+// has, for whoever asks.
 TEST_F(ManagerCoreStore, WhoHoldsItsStoreNoMoreTellsNobodyAnything) {
-  store_.FailWith(MakeStatus(StatusCode::kAborted, "this manager leads no more"));
-  store_.Lose();
+  store_.Hold(true);
   Rank& first = plane_.Join(Join(0));
   Rank& second = plane_.Join(Join(1));
-  ASSERT_TRUE(testing::Eventually([this] { return plane_.Show("g").state() == "running"; }));
-  grpc::ClientContext context;
-  proto::CreateGroupRequest create;
-  create.set_name("new");
-  create.set_world_size(2);
-  proto::GroupState reply;
-  const grpc::Status refused = plane_.stub->CreateGroup(&context, create, &reply);
-  EXPECT_THAT(refused.error_message(), HasSubstr("leads no more")) << "and that is behind the group's write";
-  auto shown = std::async(std::launch::async, [this] { return plane_.Show("g", true); });
-  for (Rank* const rank : {&first, &second}) {
-    proto::ServerMessage said = rank->Next();
-    while (said.has_waiting()) said = rank->Next();  // which promises nothing
-    EXPECT_TRUE(said.has_calls()) << said.ShortDebugString();
-    rank->Tell(proto::CallsMade());
+  AwaitRow(RowKind::kGroup);
+  store_.Lose();
+  store_.FailWith(MakeStatus(StatusCode::kAborted, "this manager leads no more"));
+  store_.Hold(false);
+  Rank& late = plane_.Join(Join(0, "late"));
+  {
+    grpc::ClientContext context;
+    proto::GroupState reply;
+    proto::CreateGroupRequest create;
+    create.set_name("new");
+    create.set_world_size(2);
+    EXPECT_EQ(plane_.stub->CreateGroup(&context, create, &reply).error_message(), "stands by: its lead is over")
+        << "and that is behind the group's write";
+    EXPECT_TRUE(StandsBy(context)) << "so that the next one is asked";
   }
-  shown.get();
+  for (const bool of_agent : {true, false}) {  // with threads for calls, and without
+    grpc::ClientContext context;
+    proto::HeartbeatReply heard;
+    proto::ListHostsReply hosts;
+    const grpc::Status status = of_agent ? plane_.stub->Heartbeat(&context, {}, &heard)
+                                         : plane_.stub->ListHosts(&context, {}, &hosts);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
+    EXPECT_TRUE(StandsBy(context));
+  }
+  plane_.server->End();
+  for (Rank* const rank : {&first, &second, &late}) EXPECT_EQ(rank->Next().ShortDebugString(), "");
 }
 
 TEST_F(ManagerCoreHangs, AStoreThatHangsIsSaidAndWhatIsNewIsRefusedAndTheManagerEnds) {
