@@ -106,7 +106,8 @@ TEST(SessionOfSeveral, WhoIsNoManagerIsPassedOver) {
     const Error e = JoinAt(managers, away, kLongEnough, &session);
     EXPECT_TRUE(e.ok()) << e.message();
   }
-  const Error e = JoinAt(other.address() + ",127.0.0.1:1", kLongEnough, std::chrono::milliseconds(300), &session);
+  const Error e =
+      JoinAt(other.address() + ",127.0.0.1:1", kLongEnough, std::chrono::milliseconds(300), &session);
   EXPECT_EQ(e.code(), ErrorCode::kManagerLost);
   EXPECT_THAT(e.message(), HasSubstr("this is a test, not the manager"));
 }
@@ -120,8 +121,8 @@ TEST(SessionOfSeveral, AttemptsAreNotKept) {
   });
   JoinInfo info = kJoin;
   info.away_timeout = kLongEnough;
-  SessionStream session(first->address() + "," + one.address() + "," + two.address() + "," +
-                            three.address() + "," + four.address(),
+  SessionStream session(first->address() + "," + one.address() + "," + two.address() + "," + three.address() +
+                            "," + four.address(),
                         info);
   ASSERT_TRUE(session.Connect(kLongEnough, {}).ok());
   JoinedInfo joined;

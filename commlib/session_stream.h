@@ -116,8 +116,8 @@ class SessionStream : private ManagerCall::Owner {
 
   // Half-closes the stream and waits for the manager to end it: a cancelled stream could lose what was
   // written. If the manager is away and may not have heard this rank's leaving or abort, the rank goes back
-  // to it to say so, again and again; `away` is for that, in which another manager leads, but no more than the
-  // away timeout.
+  // to it to say so, again and again; `away` is for that, in which another manager leads, but no more than
+  // the away timeout.
   void Finish(std::chrono::milliseconds timeout = std::chrono::seconds(1),
               std::chrono::milliseconds away = std::chrono::seconds(10));
 

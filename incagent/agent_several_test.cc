@@ -76,8 +76,8 @@ TEST(AgentOfSeveral, FollowsTheOneThatLeads) {
   NotAManager other(proto::RegisterRequest::descriptor()->file()->FindServiceByName("Manager"), "a test");
   int other_port = 0;
   const auto mistake = ServeAt(&other_port, [&](auto* server) { server->RegisterService(&other); });
-  const std::string managers = fmt::format("nosuch.invalid,127.0.0.1:{},127.0.0.1:{},127.0.0.1:{}", other_port,
-                                           standby_port, port);
+  const std::string managers =
+      fmt::format("nosuch.invalid,127.0.0.1:{},127.0.0.1:{},127.0.0.1:{}", other_port, standby_port, port);
   const auto agent =
       Agent::Start({.name = "s1", .engine = socket, .manager = managers, .listen = "127.0.0.1:0"});
   ASSERT_TRUE(agent.ok()) << agent.status();

@@ -59,8 +59,8 @@ inline Status FindHost(const std::string& address, std::chrono::nanoseconds time
   return MakeStatus(StatusCode::kNotFound, "this machine knows no host " + host);
 }
 
-// Of each of a list, as ManagerAddress gives it: all that are not well, in words; the code is the first one's.
-// timeout: of all together.
+// Of each of a list, as ManagerAddress gives it: all that are not well, in words; the code is the first
+// one's. timeout: of all together.
 inline Status FindHosts(const std::string& addresses, std::chrono::nanoseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   Status wrong;

@@ -30,8 +30,9 @@ class ManagerCalls {
 
   explicit ManagerCalls(const std::string& managers) : managers_(managers, Arguments()) {}
 
-  // Of the one that leads. UNAVAILABLE only if no manager answers, ABORTED if those that do stand by; both say in
-  // words what each has said. Of several who is no manager is named on standard error. A manager that is asked says DEADLINE_EXCEEDED of switches.
+  // Of the one that leads. UNAVAILABLE only if no manager answers, ABORTED if those that do stand by; both
+  // say in words what each has said. Of several who is no manager is named on standard error. A manager that
+  // is asked says DEADLINE_EXCEEDED of switches.
   template <typename Request, typename Reply>
   grpc::Status Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
                     const Request& request, Reply* reply) {

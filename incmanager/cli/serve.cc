@@ -77,10 +77,11 @@ int Serve(const ServeOptions& options) {
   if (!leading.ok()) return RefuseStart(leading.status());
   if (is_one_of_several && leading->store == nullptr) return kExitOk;
   const auto start = [&] {
-    return ManagerServer::Start(*topology, options.groups, options.listen, options.links, std::move(leading->store),
-                                &EndSelf);
+    return ManagerServer::Start(*topology, options.groups, options.listen, options.links,
+                                std::move(leading->store), &EndSelf);
   };
-  auto started = is_one_of_several ? StartUnlessEnded(ends, leading->lead.get(), start) : std::optional(start());
+  auto started =
+      is_one_of_several ? StartUnlessEnded(ends, leading->lead.get(), start) : std::optional(start());
   if (!started) return kExitOk;
   const auto server = *std::move(started);
   if (!server.ok()) return RefuseStart(server.status());

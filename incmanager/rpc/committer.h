@@ -50,9 +50,9 @@ class Committer {
   // known, on a thread of its own, without a lock. Else it is not called.
   Status Commit(Batch batch, Late late);
   // Does not wait; what cannot be kept is tried again until it is, a row as it was posted last. More than
-  // the store's bounds are several transactions. tried: called when all of it has been tried once, or when the
-  // store has failed while it waited for its turn, with that error; on a thread of its own, without a lock; in
-  // the order in which they were posted. A write that hangs is no try.
+  // the store's bounds are several transactions. tried: called when all of it has been tried once, or when
+  // the store has failed while it waited for its turn, with that error; on a thread of its own, without a
+  // lock; in the order in which they were posted. A write that hangs is no try.
   using Tried = std::function<void(const Status& kept)>;
   void Post(Batch batch, Tried tried = nullptr);
   // All that was posted has been tried, kept or not.

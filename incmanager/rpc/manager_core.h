@@ -70,7 +70,8 @@ class ManagerCore : public ManagerWorld {
     return result;
   }
 
-  // False when another manager may be the one that leads by now: what this one has is not to be told any more.
+  // False when another manager may be the one that leads by now: what this one has is not to be told any
+  // more.
   bool MayTell() const { return committer_.MayTell(); }
 
   // This moment.

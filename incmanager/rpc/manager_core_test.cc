@@ -29,8 +29,8 @@
 namespace epic::manager {
 namespace {
 
-using ::testing::ElementsAre;
 using testing::ControlPlane;
+using ::testing::ElementsAre;
 using testing::HandStore;
 using ::testing::HasSubstr;
 using testing::Rank;
@@ -165,7 +165,8 @@ TEST_F(ManagerCoreStore, WhoHoldsItsStoreNoMoreTellsNobodyAnything) {
     proto::CreateGroupRequest create;
     create.set_name("new");
     create.set_world_size(2);
-    EXPECT_EQ(plane_.stub->CreateGroup(&context, create, &reply).error_message(), "stands by: its lead is over")
+    EXPECT_EQ(plane_.stub->CreateGroup(&context, create, &reply).error_message(),
+              "stands by: its lead is over")
         << "and that is behind the group's write";
     EXPECT_TRUE(StandsBy(context)) << "so that the next one is asked";
   }

@@ -98,8 +98,9 @@ class ManagerState : private GroupWorld {
   // reserved groups have begun. As much as one batch takes; the rest comes with the next call. changing: rows that
   // are being changed for an operator; they are left out, as what is true of them is not known.
   Batch TakeUnkept(const Moment& at, const std::set<RowKey>& changing = {});
-  // What must be on the disk before what has been asked of ManagerWorld since the last call is carried out: which groups
-  // run, and how others have ended. Nothing mostly. begun: gets the groups of which it says that they run.
+  // What must be on the disk before what has been asked of ManagerWorld since the last call is carried out:
+  // which groups run, and how others have ended. Nothing mostly. begun: gets the groups of which it says that
+  // they run.
   Batch TakeBefore(const Moment& at, std::vector<uint64_t>* begun = nullptr);
   // These could not be kept, and nobody has been told yet that they run: they end.
   void OnNotKept(Nanos now, const std::vector<uint64_t>& begun, const Status& why);
@@ -285,7 +286,7 @@ class ManagerState : private GroupWorld {
   ToldTables tables_;
   // Contexts that switches have and should not, by group and generation.
   struct Unmeant {
-    Nanos since = 0;            // or when it may be removed again
+    Nanos since = 0;           // or when it may be removed again
     bool is_removing = false;  // that is asked for, and has not been answered
   };
   std::map<NodeId, std::map<std::pair<uint64_t, uint32_t>, Unmeant>> unmeant_;
