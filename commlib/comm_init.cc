@@ -289,7 +289,8 @@ void Comm::LeaveFailedGroup() {
   const Error error = error_;
   lock.unlock();
   if (!refused) return session->Finish();
-  static_cast<void>(session->Leave(kLeaveAfterRefusal, error));
+  // Who has not taken it by then is perhaps away.
+  if (session->Leave(kLeaveAfterRefusal, error).code() == ErrorCode::kTimeout) session->Finish();
 }
 
 void Comm::Drop() {

@@ -61,7 +61,10 @@ inline Error ConnectToOne(const std::string& addresses, std::chrono::millisecond
     return connected;
   };
   if (GivesUp(gives_up, deadline, wait)) return GivenUp();
-  return connected ? Error() : ManagerSilent(addresses, timeout);
+  if (connected) return {};
+  const Status hosts = FindHosts(addresses, std::chrono::milliseconds(100));
+  return hosts.code() == StatusCode::kNotFound ? NoManagerThere(addresses, std::string(hosts.message()))
+                                               : ManagerSilent(addresses, timeout);
 }
 
 // Connects to the manager at this address, or to one of several. kManagerUnreachable when the time is over,

@@ -85,7 +85,8 @@ class Session {
   std::string WaitInWords();
 
   // Says that nothing more will be said, and waits up to a second until the manager has read it all. One that
-  // is away is waited for as long if this rank has said how it ends.
+  // is away is waited for longer if this rank has said how it ends, up to 10 s (JoinInfo::away_timeout if
+  // that is less): the other ranks would wait for this one.
   void Finish();
 
  private:

@@ -6,8 +6,8 @@
 
 namespace epic::internal {
 
-void SessionStream::Finish(std::chrono::milliseconds timeout) {
-  const auto until = Clock::now() + timeout;
+void SessionStream::Finish(std::chrono::milliseconds timeout, std::chrono::milliseconds away) {
+  const auto begin = Clock::now();
   std::unique_lock lock(mutex_);
   DropOver();
   finishing_ = true;
@@ -20,7 +20,9 @@ void SessionStream::Finish(std::chrono::milliseconds timeout) {
     lock.lock();
   }
   if (writes_.empty() && CanWrite()) call_->EndWrites();
-  changed_.wait_until(lock, until, [this] { return call_ == nullptr && !coming_back_; });
+  const auto is_over = [this] { return call_ == nullptr && !coming_back_; };
+  if (changed_.wait_until(lock, begin + timeout, is_over) || !away_ || !unsaid_.has_end()) return;
+  changed_.wait_until(lock, begin + std::min(away, away_timeout_), is_over);
 }
 
 // To a rank that comes back; what else is said before the answer is none. True if the session has failed by
@@ -42,11 +44,12 @@ bool SessionStream::OnAnswerToReturn(const proto::ServerMessage& message) {
 void SessionStream::OnOver(ManagerCall* call, const grpc::Status& status) {
   std::unique_lock lock(mutex_);
   if (call == call_) {
-    const bool stands_by = StandsBy(call->context);
+    const auto warn = [this](const std::string& line) { Log(LogLevel::kWarn, "group {}: {}", group_, line); };
+    const bool is_another = StandsBy(call->context) || managers_.IsPassedOver(status, warn);
     call_ = nullptr;
     writes_ = {};
-    if (MayReturn(status, stands_by)) {
-      GoAway(*call, status, stands_by);
+    if (MayReturn(status, is_another)) {
+      GoAway(*call, is_another ? status.error_message() : "");
     } else if (state_.Fail(call->heard || away_ ? SessionBroke(manager_) : NothingHeard(manager_, status))) {
       TellFailure(&lock);
     }
@@ -56,10 +59,10 @@ void SessionStream::OnOver(ManagerCall* call, const grpc::Status& status) {
 }
 
 // Of a session whose stream has broken. While it joins, only if the manager has gone by that.
-bool SessionStream::MayReturn(const grpc::Status& status, bool stands_by) const {
+bool SessionStream::MayReturn(const grpc::Status& status, bool is_another) const {
   if (closing_ || state_.left() || state_.failure()) return false;
   // A join that nobody has taken is no absence.
-  if (stands_by && !state_.joined()) return true;
+  if (is_another && !state_.joined()) return true;
   if (away_timeout_.count() == 0) return false;
   // A manager that ends the stream in order has read all.
   if (finishing_ && (status.ok() || !unsaid_.has_end())) return false;
@@ -67,14 +70,15 @@ bool SessionStream::MayReturn(const grpc::Status& status, bool stands_by) const 
 }
 
 // Who has said nothing yet may be no manager: it has no longer than one that cannot be reached.
-void SessionStream::GoAway(const ManagerCall& call, const grpc::Status& status, bool stands_by) {
-  standing_by_ = stands_by ? status.error_message() : "";
+void SessionStream::GoAway(const ManagerCall& call, const std::string& answer) {
+  no_answer_ = answer;
   const bool is_news = !std::exchange(state_.joined() ? away_ : joins_again_, true);
   if (is_news) {
-    Log(LogLevel::kWarn, "group {}: rank {}: {} {}", group_, rank_, WhoIsAt(manager_),
-        stands_by ? "stands by: " + standing_by_ : "is away");
+    Log(LogLevel::kWarn, "group {}: rank {}: {}{}", group_, rank_, WhoIsAt(manager_),
+        answer.empty() ? " is away" : ": " + answer);
+    const bool is_there = !answer.empty();
     const auto longest =
-        stands_by && !state_.joined() ? manager_timeout_ : std::min(away_timeout_, manager_timeout_);
+        is_there && !state_.joined() ? manager_timeout_ : std::min(away_timeout_, manager_timeout_);
     const auto patience = call.heard ? away_timeout_ : longest;
     patience_ = alarms_.Ring(patience, [this, patience, absence = absences_] { GiveUp(absence, patience); });
   }
@@ -92,6 +96,7 @@ void SessionStream::ComeBack() {
     changed_.notify_all();
     const bool has_nothing_to_say = finishing_ && !unsaid_.has_end();
     if (closing_ || call_ != nullptr || state_.failure() || state_.left() || has_nothing_to_say) return;
+    DropOver();
     // It waits for one alone; of several it asks another one that cannot be reached.
     call = NewCall(!managers_.are_many());
     if (away_) {
@@ -108,7 +113,7 @@ void SessionStream::GiveUp(uint64_t absence, std::chrono::milliseconds patience)
   std::unique_lock lock(mutex_);
   if ((!away_ && !joins_again_) || absences_ != absence) return;
   if (call_ != nullptr) call_->context.TryCancel();
-  if (state_.Fail(ManagerAway(manager_, patience, standing_by_))) TellFailure(&lock);
+  if (state_.Fail(ManagerAway(manager_, patience, no_answer_))) TellFailure(&lock);
 }
 
 }  // namespace epic::internal

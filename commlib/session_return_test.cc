@@ -265,6 +265,34 @@ TEST(SessionReturn, AnAbortThatIsSaidWhileTheManagerIsAwayIsHeardBeforeTheSessio
   }
 }
 
+// It is said until it is taken, though that takes longer than a manager that is there has.
+TEST(SessionReturn, AnAbortIsSaidAgainToAManagerThatGoesAgain) {
+  std::promise<void> goes;
+  proto::ClientMessage rejoin, abort;
+  const auto goes_again = [](Stream*) {};
+  FakeManager manager(InTurn({[&](Stream* stream) {
+                                ReadOne(stream);
+                                WriteJoinedWithSecret(stream);
+                                goes.get_future().wait();
+                              },
+                              goes_again, goes_again,
+                              [&](Stream* stream) {
+                                rejoin = ReadOne(stream);
+                                abort = ReadOne(stream);
+                                WriteRejoined(stream);
+                                WriteFailure(stream, proto::ERROR_ABORTED, "rank 1 aborted");
+                              }}),
+                      kGone);
+  const auto session = JoinedStream(manager);
+  goes.set_value();
+  while (!session->is_away()) std::this_thread::yield();
+  session->Send(AbortOf("no more"));
+  session->Finish(std::chrono::milliseconds(0), kLongEnough);
+  session->Close();
+  EXPECT_TRUE(rejoin.has_rejoin());
+  EXPECT_EQ(abort.abort().reason(), "no more");
+}
+
 TEST(SessionReturn, WhoFinishesDoesNotWaitForAManagerThatStaysAway) {
   std::promise<void> over;
   auto is_over = over.get_future().share();
@@ -274,10 +302,10 @@ TEST(SessionReturn, WhoFinishesDoesNotWaitForAManagerThatStaysAway) {
                               },
                               [is_over](Stream*) { is_over.wait(); }}),
                       kGone);
-  auto session = Joined(manager, kLongEnough);
-  session->Abort("no more");
-  session->Finish();
-  session.reset();
+  const auto session = JoinedStream(manager);
+  session->Send(AbortOf("no more"));
+  session->Finish(std::chrono::milliseconds(10), std::chrono::milliseconds(20));
+  session->Close();
   over.set_value();
 }
 

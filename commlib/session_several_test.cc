@@ -3,9 +3,11 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "commlib/session.h"
+#include "commlib/session_stream.h"
 #include "commlib/session_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -88,6 +90,47 @@ TEST(SessionOfSeveral, ComesBackAtTheOneThatLeadsThen) {
   ASSERT_TRUE(e.ok()) << e.message();
   first.reset();
   is_back.get_future().wait();
+}
+
+// Though it answers, and the host of another one is not known.
+TEST(SessionOfSeveral, WhoIsNoManagerIsPassedOver) {
+  const OtherServer other;
+  FakeManager leads([](Stream* stream) {
+    ReadOne(stream);
+    TakesIn(stream);
+    ReadOne(stream);
+  });
+  std::unique_ptr<Session> session;
+  for (const auto away : {std::chrono::milliseconds(0), std::chrono::milliseconds(kLongEnough)}) {
+    const std::string managers = "nosuch.invalid:7400," + other.address() + "," + leads.address();
+    const Error e = JoinAt(managers, away, kLongEnough, &session);
+    EXPECT_TRUE(e.ok()) << e.message();
+  }
+  const Error e =
+      JoinAt(other.address() + ",127.0.0.1:1", kLongEnough, std::chrono::milliseconds(300), &session);
+  EXPECT_EQ(e.code(), ErrorCode::kManagerLost);
+  EXPECT_THAT(e.message(), HasSubstr("this is a test, not the manager"));
+}
+
+// Attempts are many while nobody leads, and are given free without that the program says anything.
+TEST(SessionOfSeveral, AttemptsAreNotKept) {
+  const StandbyManager one, two, three, four;
+  auto first = std::make_unique<FakeManager>([](Stream* stream) {
+    ReadOne(stream);
+    TakesIn(stream);
+  });
+  JoinInfo info = kJoin;
+  info.away_timeout = kLongEnough;
+  SessionStream session(first->address() + "," + one.address() + "," + two.address() + "," + three.address() +
+                            "," + four.address(),
+                        info);
+  ASSERT_TRUE(session.Connect(kLongEnough, {}).ok());
+  JoinedInfo joined;
+  ASSERT_TRUE(session.WaitJoined({}, {}, &joined).ok());
+  first.reset();
+  while (one.asked() < 3) std::this_thread::yield();
+  EXPECT_LE(session.kept(), 6u) << "the attempt of now, the one before, and what they wait for";
+  session.Close();
 }
 
 TEST(SessionOfSeveral, WhereNobodyLeadsItSaysWhatWasAnswered) {

@@ -116,8 +116,10 @@ class SessionStream : private ManagerCall::Owner {
 
   // Half-closes the stream and waits for the manager to end it: a cancelled stream could lose what was
   // written. If the manager is away and may not have heard this rank's leaving or abort, the rank goes back
-  // to it to say so, as far as the time allows.
-  void Finish(std::chrono::milliseconds timeout = std::chrono::seconds(1));
+  // to it to say so, again and again; `away` is for that, in which another manager leads, but no more than
+  // the away timeout.
+  void Finish(std::chrono::milliseconds timeout = std::chrono::seconds(1),
+              std::chrono::milliseconds away = std::chrono::seconds(10));
 
   bool is_away() {
     const std::lock_guard lock(mutex_);
@@ -214,8 +216,10 @@ class SessionStream : private ManagerCall::Owner {
   // session_away.cc.
   void OnOver(ManagerCall* call, const grpc::Status& status) override;
   bool OnAnswerToReturn(const proto::ServerMessage& message);
-  bool MayReturn(const grpc::Status& status, bool stands_by) const;
-  void GoAway(const ManagerCall& call, const grpc::Status& status, bool stands_by);
+  // is_another: who has answered is not the manager that leads.
+  bool MayReturn(const grpc::Status& status, bool is_another) const;
+  // answer: of such a one; empty: there was none.
+  void GoAway(const ManagerCall& call, const std::string& answer);
   void ComeBack();
   void GiveUp(uint64_t absence, std::chrono::milliseconds patience);
 
@@ -231,7 +235,7 @@ class SessionStream : private ManagerCall::Owner {
     backoff_.Reset();
   }
 
-  // Of those before. For the program's threads, and not while one of them is being told that it is over.
+  // Of those before. Not in a call of theirs; in one of an alarm, which is not over until it returns.
   void DropOver() {
     std::erase_if(calls_, [](const auto& call) { return call->over; });
     alarms_.DropOver();
@@ -339,7 +343,7 @@ class SessionStream : private ManagerCall::Owner {
   uint64_t absences_ = 0;                    // that are over
   uint64_t patience_ = 0;                    // the alarm that ends the absence of now
   Backoff backoff_;                          // of the calls of one absence
-  std::string standing_by_;                  // what who stands by has said last
+  std::string no_answer_;                    // what has been said last by who is not the manager that leads
   Unsaid unsaid_;
   SessionState state_;
   EchoProbe echo_probe_;

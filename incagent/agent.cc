@@ -184,7 +184,10 @@ class Agent::Impl {
     SetDeadline(&context);
     const grpc::Status status = manager_->Register(&context, request, &reply);
     if (!status.ok()) {
-      const bool away = IsAway(status);
+      const auto warn = [this](const std::string& line) {
+        spdlog::warn("{}: {}", options_.name, Printable(line));
+      };
+      const bool away = IsAway(status) || manager_.IsPassedOver(status, warn);
       if (away && manager_.NextConnected(IsSilent(status))) pause_ = milliseconds(0);
       const bool no_manager = status.error_code() == grpc::UNIMPLEMENTED;
       Say(away         ? fmt::format("waiting for the manager at {}", options_.manager)

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "base/grpc/not_a_manager.h"
 #include "base/grpc/standing_by.h"
 #include "incagent/agent.h"
 #include "proto/manager.grpc.pb.h"
@@ -71,7 +72,12 @@ TEST(AgentOfSeveral, FollowsTheOneThatLeads) {
   auto standby =
       ServeAt(&standby_port, [&](auto* server) { server->RegisterCallbackGenericService(&stands_by); });
   auto leads = ServeAt(&port, [&](auto* server) { server->RegisterService(&first); });
-  const std::string managers = fmt::format("127.0.0.1:1,127.0.0.1:{},127.0.0.1:{}", standby_port, port);
+  // One of the list is no manager: the engine's own port would be as good a mistake.
+  NotAManager other(proto::RegisterRequest::descriptor()->file()->FindServiceByName("Manager"), "a test");
+  int other_port = 0;
+  const auto mistake = ServeAt(&other_port, [&](auto* server) { server->RegisterService(&other); });
+  const std::string managers =
+      fmt::format("nosuch.invalid,127.0.0.1:{},127.0.0.1:{},127.0.0.1:{}", other_port, standby_port, port);
   const auto agent =
       Agent::Start({.name = "s1", .engine = socket, .manager = managers, .listen = "127.0.0.1:0"});
   ASSERT_TRUE(agent.ok()) << agent.status();

@@ -241,8 +241,9 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
       const std::string why = Why(status, StandsBy(context));
       if (!stop_) relay_.OnStreamEnd(why, status.error_code() == grpc::DEADLINE_EXCEEDED);
       if (!stop_) Say(fmt::format("waiting for the manager at {}: {}", options_.manager, why), false);
-      if (!IsGone(status) || !manager_.NextConnected())
-        changed_.wait_for(lock, kRetry, [this] { return stop_; });
+      const auto warn = [](const std::string& line) { spdlog::warn("{}", Printable(line)); };
+      const bool is_other = IsGone(status) || manager_.IsPassedOver(status, warn);
+      if (!is_other || !manager_.NextConnected()) changed_.wait_for(lock, kRetry, [this] { return stop_; });
     }
   }
 

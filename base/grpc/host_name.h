@@ -4,6 +4,7 @@
 
 #include <netdb.h>
 
+#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <memory>
@@ -58,12 +59,19 @@ inline Status FindHost(const std::string& address, std::chrono::nanoseconds time
   return MakeStatus(StatusCode::kNotFound, "this machine knows no host " + host);
 }
 
-// Of each of a list, as ManagerAddress gives it: the first that is not well, as above.
+// Of each of a list, as ManagerAddress gives it: all that are not well, in words; the code is the first
+// one's. timeout: of all together.
 inline Status FindHosts(const std::string& addresses, std::chrono::nanoseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  Status wrong;
   for (const std::string& address : AddressesOf(addresses)) {
-    if (Status host = FindHost(address, timeout); !host.ok()) return host;
+    const std::chrono::nanoseconds left = deadline - std::chrono::steady_clock::now();
+    const Status host = FindHost(address, std::max(left, std::chrono::nanoseconds(0)));
+    if (host.ok()) continue;
+    const std::string before = wrong.ok() ? "" : std::string(wrong.message()) + "; ";
+    wrong = MakeStatus(wrong.ok() ? host.code() : wrong.code(), before + std::string(host.message()));
   }
-  return absl::OkStatus();
+  return wrong;
 }
 
 }  // namespace epic

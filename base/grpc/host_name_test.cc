@@ -97,5 +97,15 @@ TEST(FindHostTest, AnAnswerThatDoesNotComeIsNotWaitedForLonger) {
   EXPECT_STREQ(resolver.request->ar_name, "far");
 }
 
+TEST(FindHostTest, OfAListAllAreNamed) {
+  resolver = {.says = {EAI_NONAME, EAI_NONAME, 0, 0, EAI_AGAIN}};  // each is looked at twice
+  const Status status = FindHosts("a:7400,b:7400,c:7400", std::chrono::hours(1));
+  EXPECT_EQ(status.ToString(),
+            "NOT_FOUND: this machine knows no host a; the host c cannot be looked up now: " +
+                std::string(gai_strerror(EAI_AGAIN)));
+  resolver = {.says = {0}};
+  EXPECT_TRUE(FindHosts("a:7400,b:7400", std::chrono::hours(1)).ok());
+}
+
 }  // namespace
 }  // namespace epic

@@ -4,12 +4,14 @@
 
 #include <grpcpp/channel.h>
 #include <grpcpp/support/channel_arguments.h>
+#include <grpcpp/support/status.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/address.h"
@@ -44,6 +46,7 @@ class InTurn {
       stubs_.push_back(Service::NewStub(channels_.back()));
     }
     silent_until_.resize(addresses_.size());
+    is_wrong_.resize(addresses_.size());
   }
 
   Stub* operator->() const { return stubs_[at_].get(); }
@@ -52,6 +55,18 @@ class InTurn {
   bool are_many() const { return addresses_.size() > 1; }
   const std::vector<std::shared_ptr<grpc::Channel>>& channels() const { return channels_; }
   void Choose(size_t at) { at_ = at; }
+
+  // Whether the one of now is passed over for what it has answered: of several one may be at a wrong address,
+  // and know nothing of the service. say: gets a line for people, once of each.
+  template <typename Say>
+  bool IsPassedOver(const grpc::Status& status, const Say& say) {
+    if (!are_many() || status.error_code() != grpc::StatusCode::UNIMPLEMENTED) return false;
+    if (is_wrong_[at_]) return true;
+    is_wrong_[at_] = true;
+    say("what answers at " + address() + " is no manager, and is passed over" +
+        (status.error_message().empty() ? "" : ": " + status.error_message()));
+    return true;
+  }
 
   // It is the one of now.
   void Found() { in_vain_ = 0; }
@@ -87,6 +102,7 @@ class InTurn {
   std::vector<std::shared_ptr<grpc::Channel>> channels_;
   std::vector<std::unique_ptr<Stub>> stubs_;
   std::vector<std::chrono::steady_clock::time_point> silent_until_;
+  std::vector<bool> is_wrong_;  // has been found so
   std::atomic<size_t> at_ = 0;
   size_t in_vain_ = 0;
 };

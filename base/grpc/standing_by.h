@@ -5,6 +5,7 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/support/server_callback.h>
+#include <grpcpp/support/server_interceptor.h>
 
 #include <functional>
 #include <string>
@@ -38,6 +39,39 @@ class StandingBy : public grpc::CallbackGenericService {
 
  private:
   const std::function<std::string()> words_;
+};
+
+// Has calls of all services of a server end so when it leads no more, whatever they were to end with: for
+// ServerBuilder::SetInterceptorCreators. What they have done is done.
+class StandingByOnceItIsOver : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  // leads: called on gRPC's threads, as each call ends; does not wait. words: of the answer.
+  StandingByOnceItIsOver(std::function<bool()> leads, std::string words)
+      : leads_(std::move(leads)), words_(std::move(words)) {}
+
+  grpc::experimental::Interceptor* CreateServerInterceptor(grpc::experimental::ServerRpcInfo*) override {
+    return new AtItsEnd(this);
+  }
+
+ private:
+  class AtItsEnd : public grpc::experimental::Interceptor {
+   public:
+    explicit AtItsEnd(const StandingByOnceItIsOver* of) : of_(of) {}
+    void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+      using grpc::experimental::InterceptionHookPoints;
+      if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS) && !of_->leads_()) {
+        methods->GetSendTrailingMetadata()->emplace(kStandsBy, "1");
+        methods->ModifySendStatus(grpc::Status(grpc::StatusCode::UNAVAILABLE, of_->words_));
+      }
+      methods->Proceed();
+    }
+
+   private:
+    const StandingByOnceItIsOver* const of_;
+  };
+
+  const std::function<bool()> leads_;
+  const std::string words_;
 };
 
 }  // namespace epic

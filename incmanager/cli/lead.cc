@@ -53,9 +53,8 @@ class Words {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<Store>> AwaitLead(const std::string& store, const std::string& listen,
-                                           const EndSignals& signals,
-                                           const std::function<void(const std::string& why)>& ends) {
+StatusOr<Leading> AwaitLead(const std::string& store, const std::string& listen, const EndSignals& signals,
+                            const std::function<void(const std::string& why)>& ends) {
   StatusOr<std::vector<std::string>> servers = EtcdServers(store);
   if (!servers.ok()) return servers.status();
   const auto etcd = std::make_shared<EtcdClient>(*std::move(servers));
@@ -69,12 +68,16 @@ StatusOr<std::unique_ptr<Store>> AwaitLead(const std::string& store, const std::
     StatusOr<std::unique_ptr<EtcdLead>> lead = EtcdLead::Try(etcd, name, &leader, ends);
     if (lead.ok() && *lead != nullptr) {
       spdlog::info("leads by etcd at {}, epoch {}", etcd->ToString(), (*lead)->revision());
-      return OpenEtcdStore(etcd, *std::move(lead));
+      const std::shared_ptr<EtcdLead> leads = *std::move(lead);
+      auto opened = StartUnlessEnded(signals, leads.get(), [&] { return OpenEtcdStore(etcd, leads); });
+      if (!opened) return Leading();
+      if (!opened->ok()) return opened->status();
+      return Leading{leads, **std::move(opened)};
     }
     words.Set(lead.ok() ? fmt::format("stands by: {} leads", Printable(leader))
                         : fmt::format("stands by: nobody is known to lead: {}",
                                       Printable(std::string(lead.status().message()))));
-    if (signals.WaitFor(kLook) != 0) return std::unique_ptr<Store>();
+    if (signals.WaitFor(kLook) != 0) return Leading();
   }
 }
 

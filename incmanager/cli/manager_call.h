@@ -5,6 +5,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
+#include <cstdio>
 #include <memory>
 #include <string>
 
@@ -29,8 +30,9 @@ class ManagerCalls {
 
   explicit ManagerCalls(const std::string& managers) : managers_(managers, Arguments()) {}
 
-  // Of the one that leads. UNAVAILABLE only if nobody answers, ABORTED if those that do stand by; both say in
-  // words what each has said. A manager that is asked says DEADLINE_EXCEEDED of switches.
+  // Of the one that leads. UNAVAILABLE only if no manager answers, ABORTED if those that do stand by; both
+  // say in words what each has said. Of several who is no manager is named on standard error. A manager that
+  // is asked says DEADLINE_EXCEEDED of switches.
   template <typename Request, typename Reply>
   grpc::Status Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
                     const Request& request, Reply* reply) {
@@ -82,6 +84,10 @@ class ManagerCalls {
     context.set_deadline(deadline);
     const grpc::Status status = (managers_.operator->()->*method)(&context, request, reply);
     if (StandsBy(context)) return {grpc::ABORTED, status.error_message()};
+    const auto warn = [](const std::string& line) { fmt::print(stderr, "incmanager: warning: {}\n", line); };
+    // Without words it may be the manager, of an earlier version.
+    if (!status.error_message().empty() && managers_.IsPassedOver(status, warn))
+      return {grpc::UNAVAILABLE, "it is no manager: " + status.error_message()};
     // Of one that breaks off nobody knows whether it has done it.
     *is_other = !is_connected && status.error_code() == grpc::UNAVAILABLE;
     if (status.error_code() == grpc::DEADLINE_EXCEEDED && system_clock::now() >= deadline)

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "base/grpc/not_a_manager.h"
 #include "incmanager/rpc/standby.h"
 
 namespace epic::manager {
@@ -75,6 +76,27 @@ TEST(ManagerCalls, WhereNobodyLeadsEachIsQuoted) {
   EXPECT_EQ(status.error_message(), "stands by: b leads");
   ManagerCalls nobody("127.0.0.1:1,127.0.0.1:2");
   EXPECT_EQ(AskFor(&nobody).error_code(), grpc::UNAVAILABLE);
+}
+
+TEST(ManagerCalls, WhoIsNoManagerIsPassedOverAndNamedOnce) {
+  LeadingService leads;
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  NotAManager other(proto::RegisterRequest::descriptor()->file()->FindServiceByName("Manager"), "a test");
+  builder.RegisterService(&other);
+  const auto server = builder.BuildAndStart();
+  const std::string at = fmt::format("127.0.0.1:{}", port);
+  ::testing::internal::CaptureStderr();
+  ManagerCalls calls("nosuch.invalid:7400," + at + "," + leads.address());
+  EXPECT_TRUE(AskFor(&calls).ok());
+  EXPECT_EQ(leads.asked, 1);
+  ManagerCalls nobody(at + ",127.0.0.1:1");
+  EXPECT_EQ(AskFor(&nobody).error_code(), grpc::UNAVAILABLE);
+  EXPECT_EQ(AskFor(&nobody).error_code(), grpc::UNAVAILABLE);
+  const std::string said = "incmanager: warning: what answers at " + at +
+                           " is no manager, and is passed over: this is a test, not the manager\n";
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), said + said) << "once by each command";
 }
 
 // Whether it has done what it was asked nobody knows.

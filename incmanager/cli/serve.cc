@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/descriptors.h"
@@ -30,6 +31,11 @@ int Complain(const Status& status, int code) {
   return code;
 }
 
+// At the start.
+int RefuseStart(const Status& status) {
+  return Complain(status, status.code() == StatusCode::kInvalidArgument ? kExitUsage : kExitRefused);
+}
+
 // Null if nothing is to be kept.
 StatusOr<std::unique_ptr<Store>> StoreOf(const ServeOptions& options) {
   const bool is_default = options.store.empty() && std::filesystem::is_directory(kDefaultStore);
@@ -39,6 +45,11 @@ StatusOr<std::unique_ptr<Store>> StoreOf(const ServeOptions& options) {
   return MakeStatus(store.status().code(), std::string(store.status().message()) +
                                                " (--store is not said, and this is its default; with --store memory "
                                                "nothing is kept)");
+}
+
+StatusOr<Leading> AloneWith(StatusOr<std::unique_ptr<Store>> store) {
+  if (!store.ok()) return store.status();
+  return Leading{nullptr, *std::move(store)};
 }
 
 // Orderly ends need threads that may be the ones that do not answer.
@@ -61,19 +72,19 @@ int Serve(const ServeOptions& options) {
   RaiseDescriptorLimit();
 
   const bool is_one_of_several = options.store.starts_with(kEtcd);
-  StatusOr<std::unique_ptr<Store>> store =
-      is_one_of_several ? AwaitLead(options.store, options.listen, ends, &EndSelf) : StoreOf(options);
-  if (!store.ok()) {
-    const bool usage = store.status().code() == StatusCode::kInvalidArgument;
-    return Complain(store.status(), usage ? kExitUsage : kExitRefused);
-  }
-  if (is_one_of_several && *store == nullptr) return kExitOk;
-  const auto server = ManagerServer::Start(*topology, options.groups, options.listen, options.links, *std::move(store),
-                                           &EndSelf);
-  if (!server.ok()) {
-    const bool usage = server.status().code() == StatusCode::kInvalidArgument;
-    return Complain(server.status(), usage ? kExitUsage : kExitRefused);
-  }
+  StatusOr<Leading> leading = is_one_of_several ? AwaitLead(options.store, options.listen, ends, &EndSelf)
+                                                : AloneWith(StoreOf(options));
+  if (!leading.ok()) return RefuseStart(leading.status());
+  if (is_one_of_several && leading->store == nullptr) return kExitOk;
+  const auto start = [&] {
+    return ManagerServer::Start(*topology, options.groups, options.listen, options.links,
+                                std::move(leading->store), &EndSelf);
+  };
+  auto started =
+      is_one_of_several ? StartUnlessEnded(ends, leading->lead.get(), start) : std::optional(start());
+  if (!started) return kExitOk;
+  const auto server = *std::move(started);
+  if (!server.ok()) return RefuseStart(server.status());
   spdlog::info("manager of {} ({}, {}{}) on {}, port {}", topology->name,
                Counted(topology->switches.size(), "switch", "switches"),
                Counted(topology->nodes.size() - topology->switches.size(), "host", "hosts"),

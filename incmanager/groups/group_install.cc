@@ -103,6 +103,7 @@ Failure GroupLife::InstallInNetwork(Nanos now, Group* group) {
                group->spec.start_psn ? group->spec.start_psn : options_.start_psn, now, &random_, &qpns_);
   if (!plan.ok()) return plan.failure();
   group->plan = *std::move(plan);
+  NoteContexts(*group);
   group->path_taken = Path::kNetwork;
   group->path_reason = placer_.WhyNotByHosts(*group);
   group->hosts_reach = group->path_reason.empty();
@@ -195,6 +196,7 @@ void GroupLife::RefuseNetwork(Nanos now, Group* group, const Failure& failure) {
   if (group->spec.path == Path::kNetwork) return FailGroup(now, group, failure);
   group->refused = std::exchange(group->plan, {});
   for (const ContextPlan& context : group->refused.contexts) {
+    planned_at_[context.node].erase(group->id);
     group->removing_refused.insert(context.node);
     world_->Remove(context.node, group->id, group->generation);
   }
@@ -233,7 +235,6 @@ void GroupLife::GoByHosts(Nanos now, Group* group, const Failure& refused) {
 void GroupLife::Run(Nanos now, Group* group) {
   group->phase = GroupPhase::kRunning;
   group->ran = now;
-  NoteContexts(*group);
   GiveMulticast(now, group);
   const std::string running = fmt::format("group {}: running with {}", group->spec.name,
                                           Counted(group->spec.world_size, "rank", "ranks"));

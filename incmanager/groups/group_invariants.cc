@@ -57,7 +57,7 @@ void CheckGroup(const Group& group) {
 
 void GroupLife::CheckInvariants() const {
   Load load;
-  size_t live = 0, sessions = 0, ran = 0;
+  size_t live = 0, sessions = 0, planned = 0;
   std::map<NodeId, size_t> qpns;
   std::map<Mac, const Group*> multicast;
   std::map<Ipv4, uint32_t> waiting;
@@ -91,19 +91,19 @@ void GroupLife::CheckInvariants() const {
       EPIC_CHECK(addresses_.Uses(group.multicast->address));
       EPIC_CHECK(multicast.emplace(MulticastMac(group.multicast->address), &group).second);
     }
-    // Where its contexts have been told.
+    // Where its contexts are told.
     for (const ContextPlan& context : group.plan.contexts) {
-      const auto at = ran_at_.find(context.node);
-      ran += at != ran_at_.end() && at->second.contains(id) ? 1 : 0;
-      EPIC_CHECK(!IsInUse(group.phase) || (at != ran_at_.end() && at->second.contains(id)));
+      const auto at = planned_at_.find(context.node);
+      EPIC_CHECK(at != planned_at_.end() && at->second.contains(id));
+      ++planned;
     }
     for (const GroupPlan* const plan : {&group.plan, &group.refused}) {
       for (const ContextPlan& context : plan->contexts)
         qpns[context.node] += context.children.size() + (context.parent ? 1 : 0);
     }
   }
-  for (const auto& [node, ids] : ran_at_) ran -= ids.size();
-  EPIC_CHECK(ran == 0);
+  for (const auto& [node, ids] : planned_at_) planned -= ids.size();
+  EPIC_CHECK(planned == 0);
   EPIC_CHECK(live == live_.size() && sessions == sessions_.size());
   EPIC_CHECK(load == load_);
   for (const NodeId node : topology_->switches) EPIC_CHECK(qpns[node] == qpns_.InUse(node));

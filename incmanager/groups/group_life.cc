@@ -262,7 +262,7 @@ void GroupLife::Forget(uint64_t id) {
   const Group& group = groups_.at(id);
   due_.erase({group.due, id});
   for (const auto& [rank, member] : group.members) sessions_.erase(member.session);
-  for (const ContextPlan& context : group.plan.contexts) ran_at_[context.node].erase(id);
+  for (const ContextPlan& context : group.plan.contexts) planned_at_[context.node].erase(id);
   const auto live = live_.find(group.spec.name);
   if (live != live_.end() && live->second == id) live_.erase(live);
   groups_.erase(id);

@@ -199,8 +199,9 @@ class GroupLife {
   // A group that runs, or whose ranks leave; null if there is none. Valid until the next call that is not
   // const.
   const Group* FindRunning(uint64_t group_id, std::optional<uint32_t> generation = {}) const;
-  // A switch refuses all that comes from one of its ends, and will go on: it fails.
-  void FailRefused(Nanos now, uint64_t group_id, const Failure& failure);
+  // It cannot go on: a switch refuses all that comes from one of its ends and will go on to, or the store has
+  // not kept that it runs.
+  void FailWith(Nanos now, uint64_t group_id, const Failure& failure);
   // Counts up when one of these groups ends.
   uint64_t endings() const { return endings_; }
   // What running groups cross.
@@ -343,8 +344,8 @@ class GroupLife {
   std::function<std::string()> secrets_;
   std::set<std::string> begun_;                  // of these, not given by TakeBegun
   std::map<uint64_t, Group> groups_;
-  std::map<NodeId, std::set<uint64_t>>
-      ran_at_;  // groups that have run with a context there, until they are gone
+  // Groups whose plan has a context there, from when that is asked for until they are gone.
+  std::map<NodeId, std::set<uint64_t>> planned_at_;
   EndedGroups ends_;
   std::map<std::string, uint64_t> live_;    // groups that are not failed, by name
   std::map<SessionId, uint64_t> sessions_;  // session -> group

@@ -66,7 +66,7 @@ void GroupLife::OnContextsLost(Nanos now, NodeId node) {
 void GroupLife::OnContexts(Nanos now, NodeId node, const ContextReports& contexts, Nanos as_of,
                            const std::string& by) {
   std::vector<std::pair<uint64_t, Failure>> hit;
-  for (const uint64_t id : ran_at_[node]) {
+  for (const uint64_t id : planned_at_[node]) {
     Group& group = groups_.at(id);
     const bool was_unsure = group.unsure.contains(node);
     // What it says may be of before it was asked for this context, unless it is older than this manager.
@@ -81,7 +81,7 @@ void GroupLife::OnContexts(Nanos now, NodeId node, const ContextReports& context
 }
 
 void GroupLife::NoteContexts(const Group& group) {
-  for (const ContextPlan& context : group.plan.contexts) ran_at_[context.node].insert(group.id);
+  for (const ContextPlan& context : group.plan.contexts) planned_at_[context.node].insert(group.id);
 }
 
 Failure GroupLife::ContextLost(const Group& group, NodeId node, const ContextReports& contexts,
@@ -132,7 +132,7 @@ const Group* GroupLife::FindRunning(uint64_t group_id, std::optional<uint32_t> g
   return found->second.generation == generation.value_or(found->second.generation) ? &found->second : nullptr;
 }
 
-void GroupLife::FailRefused(Nanos now, uint64_t group_id, const Failure& failure) {
+void GroupLife::FailWith(Nanos now, uint64_t group_id, const Failure& failure) {
   const auto found = groups_.find(group_id);
   if (found != groups_.end()) FailGroup(now, &found->second, failure);
 }
@@ -152,12 +152,12 @@ WatchedSwitches GroupLife::Watched() const {
 
 std::vector<uint64_t> GroupLife::GroupsOn(NodeId node) const {
   std::vector<uint64_t> ids;
-  for (const auto& [id, group] : groups_) {
-    for (const ContextPlan& context : group.plan.contexts) {
-      // One that is to be removed is, when its group's end is kept: by the manager's own call.
-      if (context.node == node && (!group.removal_started || group.removing.contains(node)))
-        ids.push_back(id);
-    }
+  const auto planned = planned_at_.find(node);
+  if (planned == planned_at_.end()) return ids;
+  for (const uint64_t id : planned->second) {
+    const Group& group = groups_.at(id);
+    // One that is to be removed is, when its group's end is kept: by the manager's own call.
+    if (!group.removal_started || group.removing.contains(node)) ids.push_back(id);
   }
   return ids;
 }

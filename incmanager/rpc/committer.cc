@@ -60,7 +60,7 @@ Status Committer::Commit(Batch batch, Late late) {
                     "the manager's store does not answer: its disk is too slow, or hangs");
 }
 
-void Committer::Post(Batch batch, std::function<void()> tried) {
+void Committer::Post(Batch batch, Tried tried) {
   if (store_ == nullptr || (batch.empty() && !tried)) return;
   const std::lock_guard lock(mutex_);
   Batch part;
@@ -189,7 +189,7 @@ void Committer::KeepLater(Batch batch) {
 
 void Committer::Finish(std::unique_lock<std::mutex>* lock, Taken taken, const Status& status) {
   std::vector<std::pair<Late, bool>> late;
-  std::vector<std::function<void()>> tried;
+  std::vector<Tried> tried;
   if (status.ok() && !unkept_.empty()) {
     for (const RowChange& change : taken.batch) unkept_.erase(change.row);
   }
@@ -207,7 +207,7 @@ void Committer::Finish(std::unique_lock<std::mutex>* lock, Taken taken, const St
   answered_.notify_all();
   lock->unlock();
   for (const auto& [call, kept] : late) call(kept);
-  for (const auto& call : tried) call();
+  for (const Tried& call : tried) call(status);
   lock->lock();
 }
 

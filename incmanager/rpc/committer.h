@@ -50,10 +50,11 @@ class Committer {
   // known, on a thread of its own, without a lock. Else it is not called.
   Status Commit(Batch batch, Late late);
   // Does not wait; what cannot be kept is tried again until it is, a row as it was posted last. More than
-  // the store's bounds are several transactions. tried: called when all of it has been tried once, whether or
-  // not it is kept, or when the store has failed while it waited for its turn; on a thread of its own,
-  // without a lock; in the order in which they were posted. A write that hangs is no try.
-  void Post(Batch batch, std::function<void()> tried = nullptr);
+  // the store's bounds are several transactions. tried: called when all of it has been tried once, or when
+  // the store has failed while it waited for its turn, with that error; on a thread of its own, without a
+  // lock; in the order in which they were posted. A write that hangs is no try.
+  using Tried = std::function<void(const Status& kept)>;
+  void Post(Batch batch, Tried tried = nullptr);
   // All that was posted has been tried, kept or not.
   bool IsIdle() const;
   // How the last transaction ended; DEADLINE_EXCEEDED if that of now hangs.
@@ -76,7 +77,7 @@ class Committer {
   struct Entry {
     Batch batch;
     std::shared_ptr<Waiter> waiter;  // null: posted
-    std::function<void()> tried;
+    Tried tried;
   };
   // A transaction, and the entries that are in it, behind rows of unkept_.
   struct Taken {

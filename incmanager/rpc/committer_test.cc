@@ -36,10 +36,10 @@ void FailIfLate(bool) { ADD_FAILURE() << "nobody had given up"; }
 // What is called in its order, on the committer's thread.
 class Calls {
  public:
-  std::function<void()> Of(const std::string& name) {
-    return [this, name] {
+  Committer::Tried Of(const std::string& name) {
+    return [this, name](const Status& kept) {
       const std::lock_guard lock(mutex_);
-      names_.push_back(name);
+      names_.push_back(kept.ok() ? name : name + ": " + std::string(kept.message()));
       changed_.notify_all();
     };
   }
@@ -124,7 +124,7 @@ TEST(Committer, WhoWaitsIsToldWhatTheStoreSaysAndIsNotKeptLater) {
     EXPECT_EQ(committer.Health().message(), "no space left");
     committer.Post(RowNamed("event"), calls.Of("event"));
     EXPECT_EQ(committer.Commit(RowNamed("b"), &FailIfLate).message(), "no space left");
-    EXPECT_THAT(calls.Await(1), ElementsAre("event")) << "tried, and in vain";
+    EXPECT_THAT(calls.Await(1), ElementsAre("event: no space left")) << "tried, and in vain";
     EXPECT_TRUE(committer.IsIdle());
     store.FailWith(absl::OkStatus());
     // What was posted comes first.
@@ -150,13 +150,14 @@ TEST(Committer, WhenTheStoreFailsAllThatWaitAreTold) {
   store.Complete();
   store.AwaitBegun(2);
   store.Complete(kNoSpace);
-  EXPECT_THAT(calls.Await(6), ElementsAre("first", "a", "b", "c", "d", "last"));
+  EXPECT_THAT(calls.Await(6), ElementsAre("first", "a: no space left", "b: no space left", "c: no space left",
+                                          "d: no space left", "last: no space left"));
   // And what comes then waits behind no more than one try.
   store.FailWith(kNoSpace);
   store.Hold(false);
   committer.Post(RowNamed("later"), calls.Of("later"));
   EXPECT_EQ(committer.Commit(RowNamed("c"), &FailIfLate).message(), "no space left");
-  EXPECT_EQ(calls.Await(7).back(), "later");
+  EXPECT_EQ(calls.Await(7).back(), "later: no space left");
   store.FailWith(absl::OkStatus());
   ASSERT_TRUE(committer.Stop());
   EXPECT_EQ(store.Load()->size(), 6u);
@@ -209,9 +210,9 @@ TEST(Committer, MoreThanATransactionTakesIsSeveral) {
   Batch batch;
   for (int i = 0; i < 5; ++i)
     batch.push_back(RowOfBytes(std::to_string(i), Store::kMostBytes / 2 - 10).front());
-  committer.Post(batch, [&] {
+  committer.Post(batch, [&](const Status& kept) {
     EXPECT_EQ(store.Load()->size(), 5u) << "all of it is kept";
-    calls.Of("tried")();
+    calls.Of("tried")(kept);
   });
   calls.Await(1);
   EXPECT_EQ(store.count(), 3u);

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "incmanager/rpc/manager_core.h"
 
@@ -19,15 +20,17 @@ Moment ManagerCore::At() {
 }
 
 void ManagerCore::EndTurn() {
-  Batch batch = state_.TakeBefore(At());
+  std::vector<uint64_t> begun;
+  Batch batch = state_.TakeBefore(At(), &begun);
   if (!committer_.keeps()) batch.clear();
   if (batch.empty() && effects_.empty()) return;
   const auto turn = std::make_shared<Held>(Held{batch.empty(), std::exchange(effects_, {})});
   held_.push_back(turn);
   if (turn->may) return Release();
-  committer_.Post(std::move(batch), [this, turn] {
-    const MutexLock lock(mutex_);
+  committer_.Post(std::move(batch), [this, turn, begun = std::move(begun)](const Status& kept) {
+    const Turn now(this, mutex_);
     turn->may = true;
+    if (!kept.ok() && committer_.MayTell()) state_.OnNotKept(Now(), begun, kept);
     Release();
   });
 }
@@ -40,6 +43,10 @@ void ManagerCore::Release() {
     if ((stop_ && committer_.keeps()) || !committer_.MayTell()) continue;
     for (const Effect& effect : turn->effects) effect();
   }
+}
+
+bool ManagerCore::IsOver(const proto::ServerMessage& message) const {
+  return message.has_joined() && state_.groups().FindRunning(message.joined().group_id()) == nullptr;
 }
 
 bool ManagerCore::AwaitOthers(const Batch& batch, std::chrono::steady_clock::time_point deadline) {

@@ -103,11 +103,9 @@ Failure ManagerState::RefusesToHold(const JoinRequest& join) const {
 
 // A rank of a group that runs may have to hear so once more.
 Failure ManagerState::RefusesNew(const JoinRequest& join) const {
-  if (!store_hangs_) return {};
+  if (store_trouble_.empty()) return {};
   if (const std::optional<Group> group = groups_.Find(join.group); group && IsInUse(group->phase)) return {};
-  return RankFailure(ErrorCode::kNoResource, join.rank,
-                     fmt::format("group {}: the manager's store hangs, and nothing new is promised: {}",
-                                 join.group, store_trouble_));
+  return RankFailure(ErrorCode::kNoResource, join.rank, NothingNew(join.group));
 }
 
 void ManagerState::RefuseJoin(SessionId id, const JoinRequest& join, const Failure& failure) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -14,8 +15,8 @@
 namespace epic::manager {
 namespace {
 
-// Of one switch, from one report to the next: the others are asked for then.
-constexpr size_t kMostRemoved = 100;
+// Of one switch, that have not been answered: the others are asked for then. It may be slow.
+constexpr int64_t kMostRemoving = 100;
 // A removal that has had no effect is asked for again.
 constexpr Nanos kRemovesAgain = 10 * kSecond;
 // What an agent asks its engine before it registers is no older: more than its calls may take.
@@ -41,10 +42,13 @@ std::string ManagerState::WhoElse(const proto::EngineInfo& engine) const {
 void ManagerState::FollowContexts(Nanos now, NodeId node, const proto::EngineInfo& engine,
                                   const ContextReports& contexts, Nanos as_of) {
   groups_.OnContexts(now, node, contexts, as_of, WhoElse(engine));
-  std::map<std::pair<uint64_t, uint32_t>, Nanos> seen;
+  std::map<std::pair<uint64_t, uint32_t>, Unmeant> seen;
   std::vector<std::pair<uint64_t, uint32_t>> removed;
   std::swap(seen, unmeant_[node]);
+  const auto is_removing = [](const auto& context) { return context.second.is_removing; };
+  std::ranges::copy_if(seen, std::inserter(unmeant_[node], unmeant_[node].end()), is_removing);
   if (!IsOurs(engine)) return;
+  int64_t removing = std::ranges::ssize(unmeant_[node]);
   for (const auto& [id, context] : contexts) {
     const auto is_it = [id = id](const proto::StoredGroup& group) { return group.id() == id; };
     if (!context.generation || groups_.Means(node, id, *context.generation) ||
@@ -52,11 +56,13 @@ void ManagerState::FollowContexts(Nanos now, NodeId node, const proto::EngineInf
       continue;
     const std::pair key{id, *context.generation};
     const auto before = seen.find(key);
-    Nanos& since = unmeant_[node][key];
-    since = before == seen.end() ? now : before->second;
+    Unmeant& unmeant = unmeant_[node][key];
+    if (unmeant.is_removing) continue;
+    unmeant.since = before == seen.end() ? now : before->second.since;
     // The first time it may be what was there before a removal that has been answered meanwhile.
-    if (since > as_of || removed.size() == kMostRemoved) continue;
-    since = now + kRemovesAgain;
+    if (unmeant.since > as_of || removing == kMostRemoving) continue;
+    unmeant = {.since = now + kRemovesAgain, .is_removing = true};
+    ++removing;
     removed.push_back(key);
   }
   if (removed.empty()) return;
@@ -85,7 +91,7 @@ void ManagerState::FollowEngine(Nanos now, NodeId node, const proto::HeartbeatRe
 }
 
 void ManagerState::FollowRegistered(Nanos now, NodeId node, const proto::EngineInfo& engine) {
-  unmeant_.erase(node);
+  std::erase_if(unmeant_[node], [](const auto& context) { return !context.second.is_removing; });
   FollowTable(node, engine, now - kRegistersIn);
   OnSettled(now, node, engine, ContextsOf(engine));
 }
@@ -96,6 +102,9 @@ void ManagerState::OnRemoved(Nanos now, NodeId node, uint64_t group_id, const St
     switches_.OnLeftover(node);
     Warn(fmt::format("switch {}: group {:#x} not removed: {}; its agent removes it when it registers again",
                      topology_.nodes[node].name, group_id, std::string(status.message())));
+  }
+  for (auto& [context, unmeant] : unmeant_[node]) {
+    if (context.first == group_id) unmeant.is_removing = false;
   }
   groups_.OnRemoved(now, node, group_id);
 }

@@ -146,6 +146,31 @@ TEST_F(ManagerContexts, OneThatNobodyMeansIsRemoved) {
   EXPECT_EQ(End().message(), "");
 }
 
+// An agent takes seconds for each if its engine does. What waits for it would be more with each report.
+TEST_F(ManagerContexts, NoMoreIsRemovedThanASwitchAnswers) {
+  Beats();
+  proto::EngineInfo many = model("leaf1").DescribeAll();
+  for (uint64_t id = 1000; id < 1150; ++id) {
+    many.add_group_ids(id);
+    many.add_contexts()->set_group_id(id);
+  }
+  const auto beat = [&](int times) {
+    for (int time = 0; time < times; ++time) {
+      life_.now += kSecond;
+      life_.Beat(Id("leaf1"), many);
+    }
+  };
+  life_.holds_removals = true;
+  beat(25);
+  EXPECT_EQ(life_.removed.size(), 100u);
+  life_.Register(Id("leaf1"));
+  beat(25);
+  EXPECT_EQ(life_.removed.size(), 100u) << "what was asked before is still under way";
+  life_.AnswerRemovals();
+  beat(15);
+  EXPECT_EQ(life_.removed.size(), 200u) << "they are there all the same";
+}
+
 TEST_F(ManagerContexts, OneOfAnotherClusterIsNotTouched) {
   Beats();
   const std::string own = model("leaf1").fence.cluster();

@@ -92,7 +92,7 @@ void ManagerCore::TickLoop() {
 }
 
 void ManagerCore::SendSignsOfLife(Nanos now) {
-  if (now - last_signs_of_life_ < kSignOfLifePeriod) return;
+  if (now - last_signs_of_life_ < kSignOfLifePeriod || !MayTell()) return;
   last_signs_of_life_ = now;
   for (const auto& [id, stream] : sessions_.streams) stream->SendSignOfLife();
   for (const auto& [id, stream] : hosts_.streams) stream->SendSignOfLife();
@@ -155,25 +155,25 @@ void ManagerCore::Hosts::OnGone(HostId id) {
 void ManagerCore::Send(SessionId session, const proto::ServerMessage& message, bool last) {
   effects_.emplace_back([this, session, message, last] {
     mutex_.AssertHeld();
-    SendAtOnce(session, message, last);
+    if (!IsOver(message)) SendAtOnce(session, message, last);
   });
 }
 
 void ManagerCore::SendAtOnce(SessionId session, const proto::ServerMessage& message, bool last) {
   const auto found = sessions_.streams.find(session);
-  if (found != sessions_.streams.end()) found->second->Send(message, last);
+  if (found != sessions_.streams.end() && MayTell()) found->second->Send(message, last);
 }
 
 void ManagerCore::SendToHost(HostId host, const proto::ToHost& message) {
   effects_.emplace_back([this, host, message] {
     mutex_.AssertHeld();
-    SendToHostAtOnce(host, message);
+    if (!IsOver(message.told().message())) SendToHostAtOnce(host, message);
   });
 }
 
 void ManagerCore::SendToHostAtOnce(HostId host, const proto::ToHost& message) {
   const auto found = hosts_.streams.find(host);
-  if (found != hosts_.streams.end()) found->second->Send(message, false);
+  if (found != hosts_.streams.end() && MayTell()) found->second->Send(message, false);
 }
 
 void ManagerCore::EndHost(HostId host, const Status& status) {
@@ -185,7 +185,7 @@ void ManagerCore::EndHost(HostId host, const Status& status) {
 
 void ManagerCore::EndHostAtOnce(HostId host, const Status& status) {
   const auto found = hosts_.streams.find(host);
-  if (found != hosts_.streams.end()) found->second->End(ToGrpc(status));
+  if (found != hosts_.streams.end() && MayTell()) found->second->End(ToGrpc(status));
 }
 
 void ManagerCore::SetAgent(NodeId node, const std::string& address) { LinkTo(node).SetAddress(address); }

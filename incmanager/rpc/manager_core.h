@@ -70,6 +70,10 @@ class ManagerCore : public ManagerWorld {
     return result;
   }
 
+  // False when another manager may be the one that leads by now: what this one has is not to be told any
+  // more.
+  bool MayTell() const { return committer_.MayTell(); }
+
   // This moment.
   static Moment At();
 
@@ -140,6 +144,8 @@ class ManagerCore : public ManagerWorld {
     std::vector<Effect> effects;
   };
   void EndTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether it is Joined of a group that has failed before its ranks could be told, as it could not be kept.
+  bool IsOver(const proto::ServerMessage& message) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // In their order, those before which nothing waits.
   void Release() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

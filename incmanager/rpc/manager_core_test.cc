@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/grpc/standing_by.h"
 #include "incmanager/rpc/control_plane_testing.h"
 #include "incmanager/rpc/kept.h"
 #include "incmanager/rpc/manager_world_testing.h"
@@ -29,6 +30,7 @@ namespace epic::manager {
 namespace {
 
 using testing::ControlPlane;
+using ::testing::ElementsAre;
 using testing::HandStore;
 using ::testing::HasSubstr;
 using testing::Rank;
@@ -99,37 +101,86 @@ TEST_F(ManagerCoreStore, RanksAreToldBehindTheWriteOfWhatTheyAreTold) {
   EXPECT_TRUE(of_second.get().has_left());
 }
 
-TEST_F(ManagerCoreStore, WhenTheStoreFailsRanksAreToldAllTheSame) {
-  store_.FailWith(MakeStatus(StatusCode::kResourceExhausted, "no space left"));
+// With the system's words. What runs goes on, and ends as ever.
+TEST_F(ManagerCoreStore, WhileTheStoreCannotBeWrittenNothingNewIsPromised) {
+  const auto warnings = [this] {
+    grpc::ClientContext context;
+    proto::ListSwitchesReply reply;
+    EXPECT_TRUE(plane_.stub->ListSwitches(&context, {}, &reply).ok());
+    return std::vector<std::string>(reply.warnings().begin(), reply.warnings().end());
+  };
   Rank& first = plane_.Join(Join(0));
   Rank& second = plane_.Join(Join(1));
   EXPECT_TRUE(first.Next().has_joined());
+  store_.FailWith(MakeStatus(StatusCode::kResourceExhausted, "no space left"));
+  // Nobody knows of it yet. It is placed on a switch.
+  proto::Join of_network = plane_.Request(0, 2, "new");
+  of_network.set_rejoins(true);
+  Rank& third = plane_.Join(of_network);
+  of_network = plane_.Request(1, 2, "new");
+  of_network.set_rejoins(true);
+  Rank& fourth = plane_.Join(of_network);
+  for (Rank* const rank : {&third, &fourth}) {
+    const proto::Failure failure = rank->Next().failure();
+    EXPECT_EQ(failure.code(), proto::ERROR_NO_RESOURCE) << failure.ShortDebugString();
+    EXPECT_EQ(failure.message(),
+              "group new: the manager's store cannot be written, and nothing new is promised: no space left");
+    rank->Kill();
+  }
+  EXPECT_TRUE(testing::Eventually([this] { return plane_.Contexts() == 0; }));
+  // Now all do.
+  EXPECT_THAT(warnings(), ElementsAre("the manager's store cannot be written: no space left"));
+  EXPECT_THAT(plane_.Join(Join(0, "newer")).Next().failure().message(), HasSubstr("no space left"));
+  EXPECT_EQ(plane_.Show("newer").state(), "none");
   second.Abort("no more");
   EXPECT_THAT(first.Next().failure().message(), HasSubstr("no more"));
-}
-
-// What it had to say is another one's to say, though a store that fails keeps nobody waiting.
-TEST_F(ManagerCoreStore, WhoHoldsItsStoreNoMoreTellsNobodyAnything) {
-  store_.FailWith(MakeStatus(StatusCode::kAborted, "this manager leads no more"));
-  store_.Lose();
-  Rank& first = plane_.Join(Join(0));
-  Rank& second = plane_.Join(Join(1));
-  ASSERT_TRUE(testing::Eventually([this] { return plane_.Show("g").state() == "running"; }));
+  store_.FailWith(absl::OkStatus());
+  // By itself within a second, and with each change that is asked for.
   grpc::ClientContext context;
   proto::CreateGroupRequest create;
-  create.set_name("new");
+  create.set_name("room");
   create.set_world_size(2);
   proto::GroupState reply;
-  const grpc::Status refused = plane_.stub->CreateGroup(&context, create, &reply);
-  EXPECT_THAT(refused.error_message(), HasSubstr("leads no more")) << "and that is behind the group's write";
-  auto shown = std::async(std::launch::async, [this] { return plane_.Show("g", true); });
-  for (Rank* const rank : {&first, &second}) {
-    proto::ServerMessage said = rank->Next();
-    while (said.has_waiting()) said = rank->Next();  // which promises nothing
-    EXPECT_TRUE(said.has_calls()) << said.ShortDebugString();
-    rank->Tell(proto::CallsMade());
+  EXPECT_TRUE(plane_.stub->CreateGroup(&context, create, &reply).ok());
+  ASSERT_TRUE(testing::Eventually([&] { return warnings().empty(); }));
+  Rank& fifth = plane_.Join(Join(0));
+  plane_.Join(Join(1));
+  EXPECT_TRUE(fifth.Next().has_joined());
+}
+
+// What it had to say is another one's to say, though a store that fails keeps nobody waiting. So is what it
+// has, for whoever asks.
+TEST_F(ManagerCoreStore, WhoHoldsItsStoreNoMoreTellsNobodyAnything) {
+  store_.Hold(true);
+  Rank& first = plane_.Join(Join(0));
+  Rank& second = plane_.Join(Join(1));
+  AwaitRow(RowKind::kGroup);
+  store_.Lose();
+  store_.FailWith(MakeStatus(StatusCode::kAborted, "this manager leads no more"));
+  store_.Hold(false);
+  Rank& late = plane_.Join(Join(0, "late"));
+  {
+    grpc::ClientContext context;
+    proto::GroupState reply;
+    proto::CreateGroupRequest create;
+    create.set_name("new");
+    create.set_world_size(2);
+    EXPECT_EQ(plane_.stub->CreateGroup(&context, create, &reply).error_message(),
+              "stands by: its lead is over")
+        << "and that is behind the group's write";
+    EXPECT_TRUE(StandsBy(context)) << "so that the next one is asked";
   }
-  shown.get();
+  for (const bool of_agent : {true, false}) {  // with threads for calls, and without
+    grpc::ClientContext context;
+    proto::HeartbeatReply heard;
+    proto::ListHostsReply hosts;
+    const grpc::Status status = of_agent ? plane_.stub->Heartbeat(&context, {}, &heard)
+                                         : plane_.stub->ListHosts(&context, {}, &hosts);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
+    EXPECT_TRUE(StandsBy(context));
+  }
+  plane_.server->End();
+  for (Rank* const rank : {&first, &second, &late}) EXPECT_EQ(rank->Next().ShortDebugString(), "");
 }
 
 TEST_F(ManagerCoreHangs, AStoreThatHangsIsSaidAndWhatIsNewIsRefusedAndTheManagerEnds) {

@@ -97,7 +97,7 @@ void ManagerState::OnRejoin(Nanos now, SessionId id, const proto::Rejoin& rejoin
                     .secret = rejoin.secret()});
 }
 
-Batch ManagerState::TakeBefore(const Moment& at) {
+Batch ManagerState::TakeBefore(const Moment& at, std::vector<uint64_t>* begun) {
   Batch batch;
   const GroupLife::Changed changed = groups_.TakeChanged();
   for (const std::string& name : changed.ended) {
@@ -111,8 +111,18 @@ Batch ManagerState::TakeBefore(const Moment& at) {
   for (const uint64_t id : changed.ids) {
     const Group* const group = groups_.FindKept(id);
     batch.push_back(group == nullptr ? RowChange{GroupKey(id), {}} : RowOf(ToStored(topology_, *group)));
+    if (group != nullptr && begun != nullptr) begun->push_back(id);
   }
   return batch;
+}
+
+void ManagerState::OnNotKept(Nanos now, const std::vector<uint64_t>& begun, const Status& why) {
+  now_ = now;
+  OnStoreHealth(now, why);
+  for (const uint64_t id : begun) {
+    if (const Group* const group = groups_.FindKept(id); group != nullptr)
+      groups_.FailWith(now, id, {ErrorCode::kNoResource, NothingNew(group->spec.name), -1, ""});
+  }
 }
 
 StatusOr<Batch> ManagerState::Keep(const proto::CreateGroupRequest& request) const {
@@ -217,6 +227,15 @@ void ManagerState::OnStoreHealth(Nanos now, const Status& health) {
   }
   Warn(fmt::format("manager: its store cannot be written, so that nothing new is promised; groups run on: {}",
                    trouble));
+}
+
+std::string ManagerState::StoreTrouble(const std::string& so) const {
+  return fmt::format("the manager's store {}{}: {}", store_hangs_ ? "hangs" : "cannot be written", so,
+                     store_trouble_);
+}
+
+std::string ManagerState::NothingNew(const std::string& group) const {
+  return fmt::format("group {}: {}", group, StoreTrouble(", and nothing new is promised"));
 }
 
 void ManagerState::OnRowLost(Nanos now, const std::string& row) {

@@ -48,7 +48,7 @@ void ManagerState::FollowRefused(Nanos now, NodeId node, const EngineReport& rep
       Warn(fmt::format("group {}: {}", group->spec.name, failure.message));
     }
     if (IsRefusedForGood(now, node, refused, *endpoint, *group))
-      groups_.FailRefused(now, refused.group_id, failure);
+      groups_.FailWith(now, refused.group_id, failure);
   }
   std::erase_if(refused_since_, [&](const auto& entry) {
     return entry.first.first == node && !stands.contains(entry.first.second);

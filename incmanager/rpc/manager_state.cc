@@ -342,9 +342,7 @@ proto::ListSwitchesReply ManagerState::ListSwitches(Nanos now) const {
     state.set_last_heartbeat_ms_ago(seen ? (now - entry.last_heard) / kMillisecond : -1);
     if (seen) *state.mutable_engine() = engines_[node];
   }
-  const char* const how = store_hangs_ ? "hangs" : "cannot be written";
-  if (!store_trouble_.empty())
-    reply.add_warnings(fmt::format("the manager's store {}: {}", how, store_trouble_));
+  if (!store_trouble_.empty()) reply.add_warnings(StoreTrouble());
   for (const std::string& complaint : graph_.complaints()) reply.add_warnings(complaint);
   return reply;
 }

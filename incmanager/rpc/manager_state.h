@@ -98,9 +98,12 @@ class ManagerState : private GroupWorld {
   // reserved groups have begun. As much as one batch takes; the rest comes with the next call. changing: rows that
   // are being changed for an operator; they are left out, as what is true of them is not known.
   Batch TakeUnkept(const Moment& at, const std::set<RowKey>& changing = {});
-  // What must be on the disk before what has been asked of ManagerWorld since the last call is carried out: which groups
-  // run, and how others have ended. Nothing mostly.
-  Batch TakeBefore(const Moment& at);
+  // What must be on the disk before what has been asked of ManagerWorld since the last call is carried out:
+  // which groups run, and how others have ended. Nothing mostly. begun: gets the groups of which it says that
+  // they run.
+  Batch TakeBefore(const Moment& at, std::vector<uint64_t>* begun = nullptr);
+  // These could not be kept, and nobody has been told yet that they run: they end.
+  void OnNotKept(Nanos now, const std::vector<uint64_t>& begun, const Status& why);
   // How it stands with the store: the error of what it was asked last; DEADLINE_EXCEEDED: it hangs.
   void OnStoreHealth(Nanos now, const Status& health);
   // It will never have this row (Committer::TakeLost).
@@ -191,6 +194,9 @@ class ManagerState : private GroupWorld {
   Failure RefusesToLook(const JoinRequest& join) const;
   Failure RefusesToHold(const JoinRequest& join) const;
   Failure RefusesNew(const JoinRequest& join) const;
+  // Of a store that cannot be written, for people. so: what follows from that.
+  std::string StoreTrouble(const std::string& so = "") const;
+  std::string NothingNew(const std::string& group) const;
   // Nothing was promised to it.
   void RefuseJoin(SessionId id, const JoinRequest& join, const Failure& failure);
   void OnRejoin(Nanos now, SessionId id, const proto::Rejoin& rejoin);
@@ -278,9 +284,12 @@ class ManagerState : private GroupWorld {
   std::vector<proto::EngineInfo> engines_;  // as last reported, by NodeId
   TableUpdate update_;
   ToldTables tables_;
-  // Contexts that switches have and should not, by group and generation: since when, or when they are to be
-  // removed again.
-  std::map<NodeId, std::map<std::pair<uint64_t, uint32_t>, Nanos>> unmeant_;
+  // Contexts that switches have and should not, by group and generation.
+  struct Unmeant {
+    Nanos since = 0;           // or when it may be removed again
+    bool is_removing = false;  // that is asked for, and has not been answered
+  };
+  std::map<NodeId, std::map<std::pair<uint64_t, uint32_t>, Unmeant>> unmeant_;
   size_t known_nodes_ = 0;         // to groups_
   uint64_t computed_version_ = 0;  // of the graph
   Nanos computed_at_ = 0;

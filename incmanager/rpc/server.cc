@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/address.h"
 #include "base/grpc/acceptor.h"
@@ -18,6 +19,7 @@
 #include "base/grpc/peer_address.h"
 #include "base/grpc/questions.h"
 #include "base/grpc/self_check.h"
+#include "base/grpc/standing_by.h"
 #include "incmanager/rpc/convert.h"
 #include "incmanager/rpc/convert_policy.h"
 #include "incmanager/rpc/kept.h"
@@ -255,6 +257,12 @@ StatusOr<std::unique_ptr<ManagerServer>> ManagerServer::Start(
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingIntervalMs);
   builder.RegisterService(&result->impl_->service);
+  if (result->impl_->store != nullptr) {
+    std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> ends;
+    ends.push_back(std::make_unique<StandingByOnceItIsOver>(
+        [core = &result->impl_->core] { return core->MayTell(); }, "stands by: its lead is over"));
+    builder.experimental().SetInterceptorCreators(std::move(ends));
+  }
   result->impl_->server = builder.BuildAndStart();
   if (result->impl_->server == nullptr)
     return MakeStatus(StatusCode::kUnavailable, fmt::format("cannot serve on {}", listen));

@@ -103,7 +103,7 @@ StatusOr<Read> ReadAll(EtcdClient* etcd) {
 
 class EtcdStore : public Store {
  public:
-  EtcdStore(std::shared_ptr<EtcdClient> etcd, std::unique_ptr<EtcdLead> lead)
+  EtcdStore(std::shared_ptr<EtcdClient> etcd, std::shared_ptr<EtcdLead> lead)
       : etcd_(std::move(etcd)), lead_(std::move(lead)) {}
 
   BatchBounds bounds() const override { return kBounds; }
@@ -208,7 +208,7 @@ class EtcdStore : public Store {
   }
 
   const std::shared_ptr<EtcdClient> etcd_;
-  const std::unique_ptr<EtcdLead> lead_;
+  const std::shared_ptr<EtcdLead> lead_;
   uint64_t turns_ = 0;
   std::string last_;  // of kTurnKey; empty: nothing has been written yet
 };
@@ -222,7 +222,7 @@ StatusOr<Contents> ReadEtcd(EtcdClient* etcd) {
 }
 
 StatusOr<std::unique_ptr<Store>> OpenEtcdStore(std::shared_ptr<EtcdClient> etcd,
-                                               std::unique_ptr<EtcdLead> lead) {
+                                               std::shared_ptr<EtcdLead> lead) {
   auto store = std::make_unique<EtcdStore>(std::move(etcd), std::move(lead));
   if (Status status = store->Begin(); !status.ok()) return status;
   return std::unique_ptr<Store>(std::move(store));

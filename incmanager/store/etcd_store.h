@@ -16,8 +16,9 @@ namespace epic::manager {
 StatusOr<Contents> ReadEtcd(EtcdClient* etcd);
 
 // The store of the process that leads by `lead`, whose revision is its epoch; gives the lead back when it is
-// closed. Errors: those of ReadEtcd; ABORTED if the lead is lost meanwhile. Nothing is changed then.
+// closed. What it does it tries until it is done or the lead is lost, or given back. Errors: those of
+// ReadEtcd; ABORTED if the lead is lost meanwhile. Nothing is changed then.
 StatusOr<std::unique_ptr<Store>> OpenEtcdStore(std::shared_ptr<EtcdClient> etcd,
-                                               std::unique_ptr<EtcdLead> lead);
+                                               std::shared_ptr<EtcdLead> lead);
 
 }  // namespace epic::manager

@@ -206,10 +206,10 @@ def test_a_full_disk_refuses_changes_and_groups_run_on(bed, folder):
     try:
         bed.revive("manager", [a if not a.startswith("--store=") else f"--store={small}/epic" for a in argv])
         bed.wait_for_manager()
+        ranks = bed.loops_until_told("--counts", "1000")
         with open(filler, "wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
             while True:
                 file.write(bytes(4096))
-        ranks = bed.loops_until_told("--counts", "1000")
         for _ in range(200):  # its log had room
             refused = bed.manager_cli("group", "create", bed.new_group(), "--size", "2")
             if refused.returncode:
@@ -221,11 +221,13 @@ def test_a_full_disk_refuses_changes_and_groups_run_on(bed, folder):
                 break
             time.sleep(0.1)
         assert "full" in warnings[0]
+        told = errors(bed.loops())
+        assert all(error["error"] == "no resource" and "full" in error["message"] for error in told), told
         bed.end_loops(ranks)
-        assert_all_right(bed.loops())
         filler.unlink()
         bed.manager("group", "create", "room", "--size", "2")
         bed.manager("group", "destroy", "room")
+        assert_all_right(bed.loops())
     finally:
         bed.kill("manager")
         bed.revive("manager", argv)
