@@ -149,6 +149,11 @@ struct Snapshot {
   static void Inlined(A& a, Of<A, roce::QueuePair>& qp);
   static void Recount(engine::Pool& pool);
   template <typename A>
+  static void Filled(A& a, bool filled,
+                     std::span<std::conditional_t<A::kReads, uint8_t, const uint8_t>> bytes);
+  static bool IsAwaited(const engine::PooledState& state, uint32_t buffer);
+  static bool IsAwaited(const engine::Engine& engine, uint32_t buffer);
+  template <typename A>
   static void Rings(A& a, Of<A, engine::Engine>& engine, Of<A, engine::Context>& ctx);
   template <typename A>
   static void Messages(A& a, Of<A, engine::MessageRing>& ring);

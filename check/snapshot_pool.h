@@ -10,6 +10,24 @@
 
 namespace epic {
 
+// Bytes that are zero unless something lies there, as who saves them says.
+template <typename A>
+void Snapshot::Filled(A& a, bool filled,
+                      std::span<std::conditional_t<A::kReads, uint8_t, const uint8_t>> bytes) {
+  filled = a.Size(filled ? 1 : 0) != 0;
+  if constexpr (A::kReads) std::ranges::fill(bytes, uint8_t{0});
+  if (filled) a.Blob(bytes);
+}
+
+// A sum is to come into the buffer: what is there now is of no use.
+inline bool Snapshot::IsAwaited(const engine::PooledState& state, uint32_t buffer) {
+  return std::ranges::find(state.fetching, buffer, &engine::Fetch::buffer) != state.fetching.end();
+}
+inline bool Snapshot::IsAwaited(const engine::Engine& engine, uint32_t buffer) {
+  return std::ranges::any_of(engine.groups_,
+                             [buffer](const auto& group) { return IsAwaited(*group.second.pooled, buffer); });
+}
+
 // Groups' contexts follow it.
 template <typename A>
 void Snapshot::Pool(A& a, Of<A, engine::Engine>& engine) {
@@ -31,8 +49,8 @@ void Snapshot::Pool(A& a, Of<A, engine::Engine>& engine) {
     auto& [use, group, place] = buffers[b];
     a.Numbers(use, group, place);
     const auto bytes = engine.arena_.At(at + b * config.buffer_bytes, config.buffer_bytes);
-    if constexpr (A::kReads) std::ranges::fill(bytes, uint8_t{0});
-    if (use != engine::Pool::Use::kSpare) a.Blob(bytes);
+    const bool used = use != engine::Pool::Use::kSpare;
+    Filled(a, used && !IsAwaited(engine, static_cast<uint32_t>(b)), bytes);
   }
   if constexpr (A::kReads) Recount(pool);
 }
@@ -95,8 +113,7 @@ void Snapshot::Pooled(A& a, Of<A, engine::Engine>& engine, Of<A, engine::Context
   Inlined(a, qp);
   a.Numbers(own_taken, opened_end, freed_end, poll, lost, let_go);
   const auto own = engine.arena_.At(ctx.arena_offset + own_at, own_bytes);
-  if constexpr (A::kReads) std::ranges::fill(own, uint8_t{0});
-  if (own_taken) a.Blob(own);
+  Filled(a, own_taken && !IsAwaited(*ctx.pooled, engine::kOwnBuffer), own);
   for (auto* indices : {&held, &whole}) Sequence(a, *indices, [&a](auto& index) { a.Numbers(index); });
   Sequence(a, fetching, [&a](auto& fetch) {
     auto& [index, buffer] = fetch;

@@ -28,6 +28,7 @@ class EnginePoolEndTest : public EnginePoolTest {
   void ExpectFailed() {
     EXPECT_EQ(context(1).state, GroupState::kFailed);
     EXPECT_TRUE(context(1).pooled->lost);
+    EXPECT_FALSE(context(1).pooled->own_taken);
     EXPECT_EQ(pool().spare(), pool().buffers());
     Data(1, 1, 2, 3);
     EXPECT_EQ(drops, std::vector{DropReason::kGroupFailed});
@@ -172,6 +173,26 @@ TEST_F(EnginePoolEndTest, AMismatchLeavesNothingInThePool) {
   Header(1, 1, call);
   call.count = 128;
   Header(1, 2, call);
+  EXPECT_EQ(context(1).state, GroupState::kFailed);
+  EXPECT_EQ(pool().spare(), pool().buffers());
+}
+
+TEST_F(EnginePoolEndTest, AMismatchEndsWhatIsUnderWayToTheServer) {
+  MakePool(1, 8);
+  Install(PoolGroup(1, 2, 1 << 16));
+  Install(PoolGroup(2, 1, 2 << 16));
+  Call(2, 1, 1);
+  ControlHeader call{
+      .collective = Collective::kAllReduce, .op = ReduceOp::kSum, .type = DataType::kInt32, .count = 64};
+  Header(1, 0, call);
+  packets_of[1] = 1;
+  Data(1, 0, 1, 1);
+  silent = true;
+  Data(2, 0, 1, 5);
+  Acknowledge(2, 0, 1);
+  EXPECT_EQ(pool().spare(), pool().buffers() - 1) << "the part";
+  call.count = 128;
+  Header(1, 1, call);
   EXPECT_EQ(context(1).state, GroupState::kFailed);
   EXPECT_EQ(pool().spare(), pool().buffers());
 }

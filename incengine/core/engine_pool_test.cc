@@ -230,6 +230,31 @@ TEST_F(EnginePoolTest, TheOwnBufferIsForTheResultThatIsDueNext) {
   EXPECT_FALSE(context(1).pooled->own_taken);
 }
 
+TEST_F(EnginePoolTest, ALaterPartOfAnAllGatherLeavesTheOwnBufferAlone) {
+  MakePool(1, 7, PoolPolicy::kFcfs);  // one sum may have a buffer of the pool
+  Install(PoolGroup(2, 1));
+  Call(2, 1, 1);
+  Data(2, 0, 1, 9);  // has the place, and does not acknowledge its result
+  Install(PoolGroup(1, 2));
+  const ControlHeader call{
+      .collective = Collective::kAllGather, .type = DataType::kInt32, .count = 128, .parts = 2};
+  for (const uint32_t rank : {0u, 1u}) Header(1, rank, call);
+  AcknowledgeAll(1, 2, 0);
+  const auto send = [&](uint32_t rank, int32_t at, int32_t value) {
+    const std::vector<int32_t> words(64, value);
+    Deliver(
+        1, rank,
+        From(1, rank, Psn(kFirstIn) + at, at == 1 ? roce::Opcode::kRcSendFirst : roce::Opcode::kRcSendLast,
+             {reinterpret_cast<const uint8_t*>(words.data()), words.size() * 4}));
+  };
+  send(1, 1, 30);
+  send(1, 2, 40);
+  EXPECT_EQ(Heard(1), "OPEN 0, LAST 3: 30, FETCH 3, LAST 4: 40") << "rank 0 is late";
+  send(0, 1, 10);
+  EXPECT_EQ(Heard(1), "LAST 1: 10, FETCH 1")
+      << "else the results of rank 1 would wait for it, and it for them";
+}
+
 TEST_F(EnginePoolTest, AResultThatTakesTheSlotOfAnOlderOneLosesNoBuffer) {
   MakePool(16, 4);
   Install(PoolGroup(1, 2));
