@@ -296,6 +296,8 @@ TEST_F(EnginePoolTest, PartsOfSixteenBitElementsAreNotRounded) {
   Deliver(1, 1, From(1, 1, Psn(kFirstIn) + 1, roce::Opcode::kRcSendOnly, bytes));
   EXPECT_EQ(leg.got.at(2).kind, LegMessage::kLast);
   EXPECT_EQ(leg.got[2].bytes.size(), 512u);
+  EXPECT_EQ(leg.got[2].real(0), 1.0f);
+  EXPECT_EQ(leg.got[2].real(127), 1.0f);
   const std::vector<uint16_t> twos(128, 0x4000);
   FromServer(1, LegMessage::kSum, 1, std::as_bytes(std::span(twos)));
   ASSERT_FALSE(sent.empty());
