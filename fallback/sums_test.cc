@@ -126,8 +126,8 @@ TEST_F(SumsTest, CopiesArePassedOnAndInlinedOnesMerged) {
   broadcast.count = 16;
   broadcast.flags = kInlinedFlag;
   EXPECT_EQ(Open(broadcast, 3), "");
-  EXPECT_EQ(Part<uint8_t>(3, 0, 16), "");
-  EXPECT_EQ(Last<uint8_t>(3, 9, 16), "");
+  EXPECT_EQ(Part<uint8_t>(3, 9, 16), "");
+  EXPECT_EQ(Last<uint8_t>(3, 0, 16), "");
   EXPECT_EQ(Fetch(3), "");
   EXPECT_EQ((Sum<uint8_t>(3, 16)), 9);
 }
