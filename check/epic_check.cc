@@ -294,6 +294,12 @@ int main(int argc, char** argv) {
            "so many have the tree, each with hosts of its own; their memory in every switch is one block, "
            "for which their calls ask; whose is taken ends there, as the hosts have it then")
       .ShowDefault();
+  line.Add(
+          "--pool", &s.pool,
+          "so many places has the only switch for the sums of all groups, in mode III; sums that lose theirs "
+          "go on at a server (0: there is none)")
+      .ShowDefault();
+  line.Add("--pool-policy", &s.pool_policy, "who wins a place: priority, fcfs, always, coin").ShowDefault();
   line.Add("--slices", &s.slices, "in which the calls with data are made, each as long as the others")
       .ShowDefault();
   line.Add("--messages", &s.messages, "of each call (of each of its parts)").ShowDefault();

@@ -333,7 +333,7 @@ const Breach* Model::CheckAll(std::span<const Word> state) {
 
 // The ranks of a group that shares a block go one way.
 const Breach* Model::CheckOutcomes(std::span<const Word> state) {
-  if (system().groups() == 1 || !Judges(Invariant::kOutcome)) return nullptr;
+  if (!system().asks() || !Judges(Invariant::kOutcome)) return nullptr;
   for (int a = system().switches(); a < system().nodes(); ++a) {
     for (int b = system().switches(); b < system().nodes(); ++b) {
       if (system().GroupAt(a) != system().GroupAt(b)) continue;
@@ -364,7 +364,7 @@ bool Model::CallsEnded(std::span<const Word> state) const {
 
 bool Model::Ended(std::span<const Word> state) const {
   if (!CallsEnded(state)) return false;
-  if (system().groups() == 1 || !Judges(Invariant::kGivenBack)) return true;
+  if ((!system().asks() && !system().has_pool()) || !Judges(Invariant::kGivenBack)) return true;
   for (int n = 0; n < system().switches(); ++n) {
     if (FactsOf(state, n).holds) return false;
   }

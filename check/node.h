@@ -39,7 +39,7 @@ struct Facts {
   // Hosts of several groups: a bit for each request that has been answered, by the number of its invocation.
   uint64_t granted = 0;
   uint64_t busy = 0;
-  bool holds = false;     // switches: a group has their block
+  bool holds = false;     // switches: a group has their block, or something in their pool
   bool failed = false;    // the control plane has ended its part of the group, or it has crashed
   bool may_call = false;  // hosts: a call can be made now
   bool done = true;       // all calls have been made and have ended, and what was sent is acknowledged
@@ -78,16 +78,19 @@ class Node {
 
 std::unique_ptr<Node> MakeSwitchNode(const System& system, int node, Packets& packets, Blobs& blobs);
 std::unique_ptr<Node> MakeHostNode(const System& system, int node, Packets& packets, Blobs& blobs);
+// A group's fallback server.
+std::unique_ptr<Node> MakeServerNode(const System& system, int node, Packets& packets, Blobs& blobs);
 // A host of a system without switches.
 std::unique_ptr<Node> MakePathNode(const System& system, int node, Packets& packets, Blobs& blobs);
 // One whose calls go by multicast.
 std::unique_ptr<Node> MakeMulticastNode(const System& system, int node, Packets& packets, Blobs& blobs);
 // As the system's node is one of these.
 inline std::unique_ptr<Node> MakeNode(const System& system, int node, Packets& packets, Blobs& blobs) {
-  const auto make = system.by_multicast()  ? MakeMulticastNode
-                    : system.by_hosts()    ? MakePathNode
-                    : system.is_host(node) ? MakeHostNode
-                                           : MakeSwitchNode;
+  const auto make = system.by_multicast()    ? MakeMulticastNode
+                    : system.by_hosts()      ? MakePathNode
+                    : system.is_server(node) ? MakeServerNode
+                    : system.is_host(node)   ? MakeHostNode
+                                             : MakeSwitchNode;
   return make(system, node, packets, blobs);
 }
 

@@ -184,6 +184,7 @@ Status PlaceTree(const Setup& setup, SystemConfig* config) {
   if (!mode.ok()) return mode.status();
   config->mode = *mode;
   config->groups = setup.groups;
+  if (Status status = PlacePool(setup, config); !status.ok()) return status;
   if (Status status = CheckGroups(setup, *config); !status.ok()) return status;
   const Setup plain;
   const auto by_hosts_only = [](const char* option) {
@@ -264,6 +265,7 @@ std::string Line(const Setup& s) {
     if (value != 0) line += fmt::format(" {}={}", key, value);
   };
   if (s.groups != 1) line += fmt::format(" groups={}", s.groups);
+  if (s.pool != 0) line += fmt::format(" pool={} pool-policy={}", s.pool, s.pool_policy);
   if (s.slices != 1) line += fmt::format(" slices={}", s.slices);
   if (s.calls != "together") line += " calls=" + s.calls;
   if (s.late_calls != "0") line += " late-calls=" + s.late_calls;
@@ -315,11 +317,12 @@ std::optional<Action> StepNamed(const std::string& text) {
 StatusOr<Replay> ParseReplay(const std::string& line) {
   Replay replay;
   Setup& setup = replay.setup;
-  const std::array<std::pair<std::string_view, uint32_t*>, 15> numbers = {
+  const std::array<std::pair<std::string_view, uint32_t*>, 16> numbers = {
       {{"messages", &setup.messages},
        {"tokens", &setup.tokens},
        {"groups", &setup.groups},
        {"slices", &setup.slices},
+       {"pool", &setup.pool},
        {"ranks", &setup.ranks},
        {"packets", &setup.message_packets},
        {"window", &setup.window},
@@ -331,7 +334,7 @@ StatusOr<Replay> ParseReplay(const std::string& line) {
        {"late-timers", &setup.faults.late_timers},
        {"crashes", &setup.faults.crashes},
        {"regroups", &setup.faults.regroups}}};
-  const std::array<std::pair<std::string_view, std::string*>, 14> texts = {
+  const std::array<std::pair<std::string_view, std::string*>, 15> texts = {
       {{"mode", &setup.mode},
        {"path", &setup.path},
        {"algorithm", &setup.algorithm},
@@ -343,6 +346,7 @@ StatusOr<Replay> ParseReplay(const std::string& line) {
        {"type", &setup.type},
        {"op", &setup.op},
        {"topology", &setup.topology},
+       {"pool-policy", &setup.pool_policy},
        {"late-calls", &setup.late_calls},
        {"reorder", &setup.reorder},
        {"without", &setup.without}}};

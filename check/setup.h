@@ -24,16 +24,18 @@ struct Setup {
                                          // "reduce@2,barrier*3"; with a + behind the name inlined:
                                          // "reduce+@2", a message of M packets with the header
   std::string calls = "together";        // apart; after-results
-  std::string topology = "tree-3-2";   // as epic-sim's; or chain, fork: with one host at each of two switches
-  uint32_t groups = 1;                 // several: their memory in every switch is one block
-  uint32_t slices = 1;                 // in which the calls with data are made
-  uint32_t messages = 1;               // of each call, and of each of its parts
-  uint32_t message_packets = 1;        // M
-  uint32_t window = 2;                 // W
-  uint32_t psn = 0xfffffe;             // first PSN of every direction
-  std::string send_windows = "fixed";  // or "changing": SystemConfig::changes_windows
-  std::string buffers = "separate";    // or "bounce": where calls lie at the hosts (SystemConfig::bounces)
-  std::string type = "int32";          // of elements: any integer
+  std::string topology = "tree-3-2";  // as epic-sim's; or chain, fork: with one host at each of two switches
+  uint32_t groups = 1;                // several: their memory in every switch is one block
+  uint32_t pool = 0;                  // places of a pool at the only switch; 0: there is none
+  std::string pool_policy = "priority";  // or fcfs, always, coin
+  uint32_t slices = 1;                   // in which the calls with data are made
+  uint32_t messages = 1;                 // of each call, and of each of its parts
+  uint32_t message_packets = 1;          // M
+  uint32_t window = 2;                   // W
+  uint32_t psn = 0xfffffe;               // first PSN of every direction
+  std::string send_windows = "fixed";    // or "changing": SystemConfig::changes_windows
+  std::string buffers = "separate";      // or "bounce": where calls lie at the hosts (SystemConfig::bounces)
+  std::string type = "int32";            // of elements: any integer
   std::string op = "sum";  // sum, product, bxor: those that show who is in a result, and how often
   FaultBounds faults;
   std::string late_calls = "0";        // a number; any

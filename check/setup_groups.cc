@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "incengine/state/config.h"
@@ -12,6 +13,7 @@ namespace {
 
 constexpr uint32_t kMostGroups = 3;
 constexpr uint32_t kMostSlices = 8;
+constexpr uint32_t kMostPlaces = 64;
 
 Status Invalid(const std::string& message) { return MakeStatus(StatusCode::kInvalidArgument, message); }
 
@@ -29,6 +31,25 @@ Status CheckGroups(const Setup& setup, const SystemConfig& config) {
   }
   if (setup.faults.crashes > 0) return Invalid("crashes: not of several groups");
   if (setup.faults.regroups > 0) return Invalid("regroups: not of several groups");
+  return absl::OkStatus();
+}
+
+Status PlacePool(const Setup& setup, SystemConfig* config) {
+  constexpr std::array<std::string_view, 4> kPolicies = {"priority", "fcfs", "always", "coin"};
+  const auto policy = std::ranges::find(kPolicies, setup.pool_policy);
+  if (policy == kPolicies.end())
+    return Invalid(
+        fmt::format("pool-policy: '{}' is none of priority, fcfs, always, coin", setup.pool_policy));
+  if (setup.pool == 0) return absl::OkStatus();
+  if (setup.pool > kMostPlaces) return Invalid(fmt::format("pool: 1 to {} places", kMostPlaces));
+  config->pool = {.places = setup.pool,
+                  .policy = static_cast<engine::PoolPolicy>(policy - kPolicies.begin())};
+  if (config->tree.switch_parent.size() != 1) return Invalid("pool: of one switch");
+  if (setup.faults.crashes > 0 || setup.faults.regroups > 0)
+    return Invalid("pool: without crashes and regroups");
+  const System system(*config);
+  if (const Status valid = engine::Validate(system.GroupOf(0), system.ports(0)); !valid.ok())
+    return Invalid(fmt::format("pool: {}", std::string(valid.message())));
   return absl::OkStatus();
 }
 

@@ -10,6 +10,10 @@ namespace epic::check {
 // modes are known, and the number of groups.
 Status CheckGroups(const Setup& setup, const SystemConfig& config);
 
+// Of a system whose tree and modes are known, and the number of groups: the pool of its switch, if it has
+// one. Before CheckGroups.
+Status PlacePool(const Setup& setup, SystemConfig* config);
+
 // Of a system whose calls are known: cuts those with data in setup.slices, if these can be.
 Status CutCalls(const Setup& setup, SystemConfig* config);
 

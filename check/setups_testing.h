@@ -121,6 +121,25 @@ inline Setup RandomGroupsSetup(sim::Choices& choices) {
   return setup;
 }
 
+// The same of groups over one pool.
+inline Setup RandomPoolSetup(sim::Choices& choices) {
+  static constexpr const char* kTopologies[] = {"star-2", "star-3"};
+  static constexpr const char* kCollectives[] = {"allreduce*2", "reduce@1", "broadcast,allreduce+",
+                                                 "barrier,allgather"};
+  static constexpr const char* kCalls[] = {"together", "apart", "after-results"};
+  static constexpr const char* kPolicies[] = {"priority", "fcfs", "always", "coin"};
+  Setup setup{.mode = "3"};
+  setup.topology = OneOf(choices, kTopologies);
+  setup.collective = OneOf(choices, kCollectives);
+  setup.calls = OneOf(choices, kCalls);
+  setup.groups = static_cast<uint32_t>(1 + choices.Below(3));
+  setup.pool = static_cast<uint32_t>(1 + choices.Below(3));
+  setup.pool_policy = OneOf(choices, kPolicies);
+  setup.messages = static_cast<uint32_t>(1 + choices.Below(3));
+  if (choices.Below(2) == 0) setup.buffers = "bounce";
+  return setup;
+}
+
 // The seeds of a test: those of SeedsToRun.
 inline std::vector<uint64_t> Seeds(uint64_t count) {
   const TestSeeds some = SeedsToRun(count);

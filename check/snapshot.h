@@ -14,6 +14,7 @@
 #include "check/archive.h"
 #include "check/multicast_host.h"
 #include "check/path_host.h"
+#include "check/server.h"
 #include "commlib/core/group_calls.h"
 #include "incengine/core/engine.h"
 #include "incengine/modes/table.h"
@@ -32,6 +33,14 @@ struct Snapshot {
   // Of who has each block. Groups' contexts follow it: slots in a block are those of the group that has it.
   template <typename A>
   static void Blocks(A& a, Of<A, engine::Engine>& engine);
+
+  // Of the pool, for an engine that has one. Groups' contexts follow it.
+  template <typename A>
+  static void Pool(A& a, Of<A, engine::Engine>& engine);
+
+  // Of a fallback server.
+  template <typename A>
+  static void Server(A& a, Of<A, check::Server>& server);
 
   // Of a host and what its calls have received. `buffers` has every call's buffers in the program's order:
   // calls that a restored host has made get theirs from it.
@@ -135,6 +144,16 @@ struct Snapshot {
   static void Slots(A& a, Of<A, engine::Engine>& engine, const engine::Context& ctx,
                     const engine::Pipe& pipe);
   template <typename A>
+  static void Pooled(A& a, Of<A, engine::Engine>& engine, Of<A, engine::Context>& ctx);
+  template <typename A>
+  static void Inlined(A& a, Of<A, roce::QueuePair>& qp);
+  static void Recount(engine::Pool& pool);
+  template <typename A>
+  static void Filled(A& a, bool filled,
+                     std::span<std::conditional_t<A::kReads, uint8_t, const uint8_t>> bytes);
+  static bool IsAwaited(const engine::PooledState& state, uint32_t buffer);
+  static bool IsAwaited(const engine::Engine& engine, uint32_t buffer);
+  template <typename A>
   static void Rings(A& a, Of<A, engine::Engine>& engine, Of<A, engine::Context>& ctx);
   template <typename A>
   static void Messages(A& a, Of<A, engine::MessageRing>& ring);
@@ -179,3 +198,4 @@ struct Snapshot {
 
 #include "check/snapshot_fields.h"  // IWYU pragma: keep
 #include "check/snapshot_path.h"    // IWYU pragma: keep
+#include "check/snapshot_pool.h"    // IWYU pragma: keep

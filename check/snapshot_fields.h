@@ -64,8 +64,15 @@ void Snapshot::Slots(A& a, Of<A, engine::Engine>& engine, const engine::Context&
     auto* const slot =
         reinterpret_cast<Of<A, engine::Slot>*>(all.data() + pipe.at + i * sizeof(engine::Slot));
     const auto payload = all.subspan(pipe.payloads(ctx.config) + i * pipe.payload_bytes, pipe.payload_bytes);
-    auto& [index, arrived, ack_req] = *slot;
+    auto& [index, arrived, ack_req, loaded, split, buffer] = *slot;
     a.Numbers(index, arrived, ack_req);
+    if (ctx.pooled) {
+      a.Numbers(loaded, split, buffer);
+    } else if constexpr (A::kReads) {
+      loaded = arrived != 0;
+      split = false;
+      buffer = engine::kNoBuffer;
+    }
     if constexpr (A::kReads) std::ranges::fill(payload, uint8_t{0});
     if (index >= 0) a.Blob(payload);
   }
@@ -144,10 +151,10 @@ void Snapshot::Blocks(A& a, Of<A, engine::Engine>& engine) {
 template <typename A>
 void Snapshot::Engine(A& a, Of<A, engine::Engine>& engine, uint64_t group_id) {
   auto& ctx = engine.groups_.at(group_id);
-  auto& [config, state, invocations, control, arena_offset, arena_bytes, hold, children, parent, ranks,
-         child_of_rank, results_end, up_sent, acked_end, up_acked_end, max_up_epsn, asked_from, asked_at,
-         handed_down_at, uplink_at, uplink_backoff, timer_at, counters, terminated] = ctx;
-  NotSaved(config, arena_offset, arena_bytes, ranks, child_of_rank);
+  auto& [config, state, invocations, control, arena_offset, arena_bytes, hold, children, parent, server,
+         ranks, child_of_rank, results_end, up_sent, acked_end, up_acked_end, max_up_epsn, asked_from,
+         asked_at, handed_down_at, uplink_at, uplink_backoff, timer_at, counters, terminated, pooled] = ctx;
+  NotSaved(config, arena_offset, arena_bytes, server, ranks, child_of_rank);
   auto& [has_memory, asking, granted_end, most_window, most_slots] = hold;
   NotSaved(most_window, most_slots);
   a.Numbers(state, has_memory, asking, granted_end);
@@ -175,6 +182,7 @@ void Snapshot::Engine(A& a, Of<A, engine::Engine>& engine, uint64_t group_id) {
   a.Deadline(timer_at);
   if constexpr (A::kReads) counters = {};
   if (terminated) Rings(a, engine, ctx);
+  if (pooled) Pooled(a, engine, ctx);
   if (!has_memory) return;
   if constexpr (A::kReads) {
     if (config.block != 0) arena_offset = engine.blocks_.at(config.block).offset;

@@ -247,6 +247,21 @@ TEST(SnapshotTest, SoDoesASwitchWithTheBlockOfSeveralGroups) {
   EXPECT_GT(ended, static_cast<int>(seeds.size() / 2));
 }
 
+TEST(SnapshotTest, SoDoASwitchWithAPoolAndItsServers) {
+  int ended = 0;
+  const auto seeds = Seeds(200);
+  for (const uint64_t seed : seeds) {
+    sim::Choices choices(seed);
+    const auto setup = RandomPoolSetup(choices);
+    SCOPED_TRACE(ReplayOf(seed, setup));
+    Walk walk(Built(setup), seed);
+    ended += walk.Run(seed % 8 == 0 ? 60 : 2000) ? 1 : 0;
+    if (seed % 4 == 0) walk.End(10);
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(ended, static_cast<int>(seeds.size() / 2));
+}
+
 // The state says when what happens in it, not when it was reached.
 TEST(SnapshotTest, TimesAreRelative) {
   const System system(Built({.mode = "3", .topology = "star-2"}));

@@ -16,7 +16,8 @@ class SwitchNode final : public Node {
         node_(node),
         packets_(packets),
         blobs_(blobs),
-        engine_(system.AddressOf(node), system.ports(node), engine::ArenaBytes(system.GroupOf(node)) + 64) {
+        engine_(system.AddressOf(node), system.ports(node), ArenaOf(system, node)) {
+    if (system.has_pool()) EPIC_CHECK(engine_.MakePool(system.PoolOf()).ok());
     Install();
   }
 
@@ -27,6 +28,7 @@ class SwitchNode final : public Node {
     if (!has_group()) Install();
     Reader reader(state, blobs_, now_);
     Snapshot::Blocks(reader, engine_);
+    if (system_.has_pool()) Snapshot::Pool(reader, engine_);
     for (const auto& [id, context] : engine_.groups()) Snapshot::Engine(reader, engine_, id);
     EPIC_CHECK(reader.at_end());
   }
@@ -52,6 +54,7 @@ class SwitchNode final : public Node {
     if (!has_group()) return;
     Writer writer(out, blobs_, now_);
     Snapshot::Blocks<Writer>(writer, engine_);
+    if (system_.has_pool()) Snapshot::Pool<Writer>(writer, engine_);
     for (const auto& [id, context] : engine_.groups()) Snapshot::Engine<Writer>(writer, engine_, id);
   }
 
@@ -66,6 +69,7 @@ class SwitchNode final : public Node {
         facts.timer_in = std::min(facts.timer_in, std::max<Nanos>(ctx.timer_at - now_, 0));
     }
     for (const auto& [id, block] : engine_.blocks()) facts.holds = facts.holds || block.holder.has_value();
+    if (const auto& pool = engine_.pool()) facts.holds = pool->spare() < pool->buffers();
     return facts;
   }
 
@@ -96,6 +100,12 @@ class SwitchNode final : public Node {
   }
 
  private:
+  // Of all groups that do not share it, and of their pool.
+  static size_t ArenaOf(const System& system, int node) {
+    const size_t bytes = engine::ArenaBytes(system.GroupOf(node)) + 64;
+    return system.has_pool() ? static_cast<size_t>(system.groups()) * bytes + system.PoolOf().bytes : bytes;
+  }
+
   // As a daemon does with what is to a host below it and for none of its endpoints, as of a group that it has
   // lost.
   void Forward(const roce::Packet& packet, Effects& effects) {
@@ -131,6 +141,8 @@ class SwitchNode final : public Node {
 
   std::optional<Breach> Judge(PortId port, const roce::Packet& packet) const {
     if (packet.bth.opcode == roce::Opcode::kCnp) return {};
+    if (system_.EdgeAt(node_, port).kind == Edge::Kind::kLeg)
+      return {};  // the server says what is wrong there
     const int64_t taken = Accepted(port);
     if (packet.bth.opcode == roce::Opcode::kRcAck) return system_.JudgeAck(packet, taken);
     return system_.JudgeData(node_, port, packet, taken);

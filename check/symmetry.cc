@@ -33,7 +33,7 @@ bool CarryUp(const System& system, Relabelling& to) {
 
 bool HasSymmetry(const System& system) {
   // By their numbers ranks are in different places of the ring and of the cube.
-  if (system.by_hosts() || system.groups() > 1 || !ChildrenAreAlike(ModesOf(system))) return false;
+  if (system.by_hosts() || system.groups() > 1 || system.has_pool() || !ChildrenAreAlike(ModesOf(system))) return false;
   // Relabelled packets are data from their first byte on.
   return std::ranges::none_of(system.config().calls, [](const ControlHeader& call) {
     return HasPartPerRank(call.collective) || IsInlined(call);

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "commlib/core/rank_core.h"
 #include "incengine/modes/table.h"
+#include "incengine/state/connect.h"
 
 namespace epic::check {
 namespace {
@@ -37,9 +38,11 @@ uint64_t Combine(ReduceOp op, uint64_t a, uint64_t b) {
 System::System(const SystemConfig& config) : config_(config), ports_(static_cast<size_t>(nodes())) {
   if (by_hosts()) by_multicast() ? LayOutMulticast() : LayOutHosts();
   for (int group = 0; !by_hosts() && group < groups(); ++group) LayOutTree(group);
+  if (has_pool()) LayOutServers();
 }
 
 std::string System::NodeName(int node) const {
+  if (is_server(node)) return fmt::format("server{}", node - hosts_end());
   if (is_host(node) && groups() > 1)
     return fmt::format("host{} of group {}", RankAt(node), GroupAt(node) + 1);
   if (is_host(node)) return fmt::format("host{}", node - switches());
@@ -160,7 +163,7 @@ Ipv4 System::SwitchAddressAt(int host) const {
 // Between two switches, where each group has an edge, by the queue pair. Hosts have one port, by which also
 // comes what bears the address of another one.
 PortId System::PortOf(int node, const roce::Packet& packet) const {
-  if (is_host(node) && !by_hosts()) return 0;
+  if (!by_hosts() && node >= switches()) return 0;
   for (PortId port = 0;; ++port) {
     const Edge& edge = EdgeAt(node, port);
     const int peer = edge.child == node ? edge.parent : edge.child;
@@ -201,14 +204,40 @@ engine::GroupConfig System::GroupOf(int node, int group_number) const {
       group.parent = end;
       continue;
     }
+    if (edge.kind == Edge::Kind::kLeg) {
+      group.server = end;
+      continue;
+    }
     if (end.is_host && SwitchAddressAt(peer) != AddressOf(node)) end.borne_ip = SwitchAddressAt(peer);
     end.ranks = edge.ranks;
     group.children.push_back(end);
   }
-  if (groups() == 1) return group;
+  if (groups() == 1 || has_pool()) return group;
   group.block = kBlock;
   group.block_bytes = engine::ArenaBytes(group);
   return group;
+}
+
+engine::PoolConfig System::PoolOf() const {
+  constexpr uint32_t kSpares = 8;
+  return {.bytes = size_t{2} * kPathMtu * (config_.pool.places + kSpares),
+          .buffer_bytes = 2 * kPathMtu,
+          .policy = config_.pool.policy,
+          .most_places = config_.pool.places};
+}
+
+Server System::ServerOf(int node) const {
+  const engine::GroupConfig group = GroupOf(0, node - hosts_end());
+  engine::EndpointConfig end = *group.server;
+  std::swap(end.local_qpn, end.remote_qpn);
+  end.remote_ip = AddressOf(0);
+  constexpr uint32_t kReceives = 16;
+  return {.qp = engine::Connect(group, end, AddressOf(node),
+                                {.sends = Server::kSlots - 1, .receives = kReceives}, {}),
+          .sums = fallback::Sums({.world_size = group.world_size,
+                                  .path_mtu = group.path_mtu,
+                                  .message_packets = group.message_packets,
+                                  .slots = group.slots})};
 }
 
 sim::HostConfig System::HostOf(int node) const {

@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "check/invariant.h"
+#include "check/server.h"
 #include "commlib/core/host_path.h"
 #include "incengine/state/config.h"
+#include "incengine/state/pool.h"
 #include "protocol/flow.h"
 #include "roce/packet.h"
 #include "sim/host.h"
@@ -39,13 +41,20 @@ struct DifferentCall {
   ControlHeader header;
 };
 
+// One for the only switch: payloads of all groups lie in it, and each has a fallback server.
+struct PoolSpec {
+  uint32_t places = 0;  // 0: there is none
+  engine::PoolPolicy policy = engine::PoolPolicy::kPriority;
+};
+
 struct SystemConfig {
   // Without switches: calls go between the hosts.
   sim::TreeSpec tree;
   sim::ModeSpec mode = kDefaultMode;
   // With several each has hosts and queue pairs of its own in the same tree, and makes the same calls with
-  // other data; in every switch their memory is one block (docs/PROTOCOL-BLOCKS.md).
+  // other data; in every switch their memory is one block (docs/PROTOCOL-BLOCKS.md), unless there is a pool.
   uint32_t groups = 1;
+  PoolSpec pool;
   // Of every rank, in order; INT32 sums, count a multiple of full packets. Those with kInlinedFlag, and no
   // others, are so small that they travel in their control messages. With several groups those with data ask
   // for the block.
@@ -105,7 +114,8 @@ struct Invocation {
 struct Edge {
   // By multicast there are several between two hosts: of the exchange, of the fetch ring, and of datagrams,
   // the only one on which something may go wrong.
-  enum class Kind : uint8_t { kOnly, kFetchRing, kDatagrams };
+  // kLeg: from the switch to a fallback server, which counts as a child without ranks.
+  enum class Kind : uint8_t { kOnly, kFetchRing, kDatagrams, kLeg };
   Kind kind = Kind::kOnly;
   int group = 0;
   int child = 0;
@@ -126,10 +136,13 @@ class System {
   int groups() const { return static_cast<int>(config_.groups); }
   // Of each group.
   int hosts() const { return static_cast<int>(config_.tree.rank_switch.size()); }
-  // The switches, then each group's hosts.
-  int nodes() const { return switches() + groups() * hosts(); }
+  // The switches, then each group's hosts, then the groups' servers.
+  int nodes() const { return hosts_end() + (has_pool() ? groups() : 0); }
+  int hosts_end() const { return switches() + groups() * hosts(); }
+  bool has_pool() const { return config_.pool.places > 0; }
   const std::vector<Edge>& edges() const { return edges_; }
-  bool is_host(int node) const { return node >= switches(); }
+  bool is_host(int node) const { return node >= switches() && node < hosts_end(); }
+  bool is_server(int node) const { return node >= hosts_end(); }
   // Of a host.
   int GroupAt(int node) const { return (node - switches()) / hosts(); }
   uint32_t RankAt(int node) const { return static_cast<uint32_t>((node - switches()) % hosts()); }
@@ -161,7 +174,7 @@ class System {
   // its request, and all its slices.
   std::vector<Invocation> Invocations() const;
   // Whether the calls ask for the block.
-  bool asks() const { return groups() > 1; }
+  bool asks() const { return groups() > 1 && !has_pool(); }
   // With which every rank's call must be refused, between the hosts, since one rank's differs; empty if none
   // does.
   std::optional<ControlHeader> RefusalOf(size_t call) const;
@@ -172,6 +185,9 @@ class System {
   // To be installed on a switch, and the host's end.
   engine::GroupConfig GroupOf(int node, int group = 0) const;
   sim::HostConfig HostOf(int node) const;
+  // Of the switch, and a server's end of the leg to it.
+  engine::PoolConfig PoolOf() const;
+  Server ServerOf(int node) const;
   // The path between the hosts of a host whose call finds the block taken. Nobody ever connects it.
   HostPathConfig UnconnectedPathOf(int node) const;
   // A host's path to other hosts, and its queue pair to the one at a port, which can send and receive.
@@ -182,7 +198,7 @@ class System {
   // The other end of an edge, and the queue pair of it there.
   int PeerOf(int node, const Edge& edge) const { return edge.child == node ? edge.parent : edge.child; }
   Qpn QpnAtPeer(int node, const Edge& edge) const {
-    return QpnAt(PeerOf(node, edge), node, edge.group + static_cast<int>(edge.kind));
+    return QpnAt(PeerOf(node, edge), node, edge.group + (by_hosts() ? static_cast<int>(edge.kind) : 0));
   }
   // The address under which its switch speaks to a host: the switch's, or that of another host.
   Ipv4 SwitchAddressAt(int host) const;
@@ -213,6 +229,7 @@ class System {
   uint64_t BounceBytes() const;
   void LayOut(Edge& edge) const;
   void LayOutTree(int group);
+  void LayOutServers();
   void LayOutHosts();
   void LayOutMulticast();
   void AddPorts(Edge& edge);

@@ -40,6 +40,15 @@ void System::LayOutTree(int group) {
   }
 }
 
+void System::LayOutServers() {
+  for (int group = 0; group < groups(); ++group) {
+    Edge edge{.kind = Edge::Kind::kLeg, .group = group, .ranks = {}, .up = {}, .down = {}};
+    edge.child = hosts_end() + group;
+    AddPorts(edge);
+    edges_.push_back(std::move(edge));
+  }
+}
+
 // Of the edge that comes next.
 void System::AddPorts(Edge& edge) {
   for (const auto& [node, port] :

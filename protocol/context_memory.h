@@ -21,6 +21,7 @@ struct ContextShape {
   uint32_t slots = 0;            // N
   uint32_t children = 0;
   bool has_parent = false;
+  bool pooled = false;  // payloads of slots lie in a pool that the switch's groups share
 };
 
 // The memory is given out in pieces of so many bytes, and each part begins with one.
@@ -33,8 +34,10 @@ constexpr size_t RoundUpToArena(size_t bytes) {
 // Of a slot, without its payload.
 inline constexpr size_t kSlotBytes = 24;
 
-// The payload of a slot on its way up: the sum, and in a reproducible group a contribution per child.
+// The payload of a slot on its way up: the sum, and in a reproducible group a contribution per child. None if
+// it lies in a pool.
 constexpr size_t SlotPayloadBytes(const ContextShape& shape) {
+  if (shape.pooled) return 0;
   const size_t contributions = shape.reproducible ? shape.children : 0;
   return (shape.accumulator_mtus + contributions) * shape.path_mtu;
 }

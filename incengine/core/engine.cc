@@ -30,6 +30,7 @@ Context MakeContext(const GroupConfig& config) {
       .has_memory = config.block == 0, .most_window = config.window_messages, .most_slots = config.slots};
   for (const EndpointConfig& child : config.children) ctx.children.push_back(MakeEndpoint(child));
   if (config.parent) ctx.parent = MakeEndpoint(*config.parent);
+  if (config.server) ctx.server = MakeEndpoint(*config.server);
   for (const EndpointConfig& child : config.children)
     ctx.ranks.insert(ctx.ranks.end(), child.ranks.begin(), child.ranks.end());
   std::sort(ctx.ranks.begin(), ctx.ranks.end());
@@ -46,8 +47,8 @@ Status NoRoom(const Arena& arena, size_t bytes, Shortage* shortage) {
                                                                 bytes, arena.free_bytes(), arena.size()));
 }
 
-// Of a mode that a group has been installed with.
-const ModeLogic* ModeOf(Mode mode) { return &FindRow(mode)->logic(); }
+// Of an installed group.
+const ModeLogic& ModeOf(const Context& ctx) { return RowOf(ctx.config).logic(); }
 
 }  // namespace
 
@@ -55,6 +56,26 @@ Engine::Engine(Ipv4 address, size_t port_count, size_t arena_bytes)
     : address_(address), port_count_(port_count), arena_(arena_bytes) {}
 
 bool Engine::Realises(Mode mode) { return FindRow(mode) != nullptr; }
+
+Status Engine::MakePool(const PoolConfig& config) {
+  if (pool_ || !groups_.empty())
+    return MakeStatus(StatusCode::kFailedPrecondition,
+                      "pool: it is made once, before any group is installed");
+  if (const Status valid = Validate(config, arena_.size()); !valid.ok()) return valid;
+  const auto offset = Allocate(config.bytes);
+  if (!offset) return NoRoom(arena_, config.bytes, nullptr);
+  pool_.emplace(config, *offset);
+  return absl::OkStatus();
+}
+
+Status Engine::CheckPool(const GroupConfig& config) const {
+  if (!config.server) return absl::OkStatus();
+  if (!pool_) return MakeStatus(StatusCode::kInvalidArgument, "server: this switch has no pool");
+  if (AccumulatorRoom(config) <= pool_->config().buffer_bytes) return absl::OkStatus();
+  return MakeStatus(StatusCode::kInvalidArgument,
+                    fmt::format("path_mtu: sums of {} bytes do not fit into the pool's buffers of {}",
+                                AccumulatorRoom(config), pool_->config().buffer_bytes));
+}
 
 StatusOr<size_t> Engine::Install(const GroupConfig& config, Shortage* shortage) {
   const Status valid = Validate(config, port_count_);
@@ -66,6 +87,7 @@ StatusOr<size_t> Engine::Install(const GroupConfig& config, Shortage* shortage) 
   if (groups_.contains(config.group_id)) {
     return MakeStatus(StatusCode::kAlreadyExists, fmt::format("group_id {} is installed", config.group_id));
   }
+  if (const Status status = CheckPool(config); !status.ok()) return status;
   Context ctx = MakeContext(config);
   const auto taken = [&](const EndpointConfig& ep) { return by_qpn_.contains(Raw(ep.local_qpn)); };
   for (const EndpointConfig& child : config.children) {
@@ -73,11 +95,11 @@ StatusOr<size_t> Engine::Install(const GroupConfig& config, Shortage* shortage) 
       return MakeStatus(StatusCode::kAlreadyExists, fmt::format("QPN {:#x} is in use", Raw(child.local_qpn)));
     }
   }
-  if (config.parent && taken(*config.parent)) {
-    return MakeStatus(StatusCode::kAlreadyExists,
-                      fmt::format("QPN {:#x} is in use", Raw(config.parent->local_qpn)));
+  for (const auto& end : {config.parent, config.server}) {
+    if (end && taken(*end))
+      return MakeStatus(StatusCode::kAlreadyExists, fmt::format("QPN {:#x} is in use", Raw(end->local_qpn)));
   }
-  const ModeRow& row = *FindRow(config.mode);
+  const ModeRow& row = RowOf(config);
   if (config.block != 0) {
     if (const Status status = InstallInBlock(ctx, shortage); !status.ok()) return status;
   } else {
@@ -87,11 +109,15 @@ StatusOr<size_t> Engine::Install(const GroupConfig& config, Shortage* shortage) 
     ctx.arena_offset = *offset;
     MakeSlots(config, arena_.At(*offset, ctx.arena_bytes));
   }
-  if (row.add_state != nullptr) row.add_state(ctx, address_);
+  if (row.add_state != nullptr) row.add_state(ctx, address_, pool_ ? &*pool_ : nullptr);
   for (size_t i = 0; i < config.children.size(); ++i) {
     by_qpn_[Raw(config.children[i].local_qpn)] = {config.group_id, EndpointId{static_cast<uint8_t>(i)}};
   }
   if (config.parent) by_qpn_[Raw(config.parent->local_qpn)] = {config.group_id, kParent};
+  if (config.server) {
+    by_qpn_[Raw(config.server->local_qpn)] = {config.group_id, kServer};
+    pool_->Join(config.group_id);
+  }
   const size_t bytes = ctx.arena_bytes;
   if (FindMode(config.mode)->bears_hosts) ++bearing_groups_;
   groups_.emplace(config.group_id, std::move(ctx));
@@ -164,6 +190,10 @@ void Engine::Remove(uint64_t group_id, uint32_t generation) {
   if (FindMode(config.mode)->bears_hosts) --bearing_groups_;
   for (const EndpointConfig& child : config.children) by_qpn_.erase(Raw(child.local_qpn));
   if (config.parent) by_qpn_.erase(Raw(config.parent->local_qpn));
+  if (config.server) {
+    by_qpn_.erase(Raw(config.server->local_qpn));
+    pool_->Leave(group_id);
+  }
   if (config.block != 0) {
     LeaveBlock(it->second);
   } else {
@@ -176,6 +206,7 @@ void Engine::Fail(uint64_t group_id, uint32_t generation) {
   const auto it = groups_.find(group_id);
   if (it == groups_.end() || it->second.config.generation != generation) return;
   it->second.state = GroupState::kStopped;
+  if (it->second.pooled) pool_->Leave(group_id);
   if (Block* const block = BlockOf(it->second)) {
     Free(it->second, *block);
     Resize(*block);
@@ -185,9 +216,19 @@ void Engine::Fail(uint64_t group_id, uint32_t generation) {
 bool Engine::Bears(const roce::Packet& packet) const {
   if (bearing_groups_ == 0) return false;
   const auto it = by_qpn_.find(Raw(packet.bth.dest_qp));
-  if (it == by_qpn_.end() || it->second.endpoint == kParent) return false;
+  if (it == by_qpn_.end() || it->second.endpoint == kParent || it->second.endpoint == kServer) return false;
   const EndpointConfig& end = groups_.at(it->second.group_id).children[Raw(it->second.endpoint)].config;
   return end.borne_ip != Ipv4{} && packet.dst_ip == end.borne_ip && packet.src_ip == end.remote_ip;
+}
+
+Env Engine::MakeEnv(Nanos now, Context& ctx, Effects& effects) {
+  return {.now = now,
+          .address = address_,
+          .arena = arena_,
+          .effects = effects,
+          .block = BlockOf(ctx),
+          .pool = pool_ ? &*pool_ : nullptr,
+          .groups = &groups_};
 }
 
 void Engine::OnPacket(Nanos now, PortId port, const roce::Packet& packet, Effects& effects) {
@@ -195,13 +236,9 @@ void Engine::OnPacket(Nanos now, PortId port, const roce::Packet& packet, Effect
   if (it == by_qpn_.end()) return effects.Drop(port, DropReason::kUnknownQpn);
   Context& ctx = groups_.at(it->second.group_id);
   const EndpointId from = it->second.endpoint;
-  Endpoint& ep = from == kParent ? ctx.parent : ctx.children[Raw(from)];
-  Env env{.now = now,
-          .address = address_,
-          .arena = arena_,
-          .effects = effects,
-          .block = BlockOf(ctx),
-          .from = &ep};
+  Endpoint& ep = ctx.endpoint(from);
+  Env env = MakeEnv(now, ctx, effects);
+  env.from = &ep;
   ++ep.counters.packets_in;
   DropReason reason = DropReason::kCount;
   if (packet.src_ip != ep.config.remote_ip || packet.dst_ip != LocalAddress(ep.config, address_)) {
@@ -217,7 +254,7 @@ void Engine::OnPacket(Nanos now, PortId port, const roce::Packet& packet, Effect
     Drop(ctx, ep, reason, env);
     return NoteRefusal(now, port, packet.src_ip, reason, &ep);
   }
-  const ModeLogic& mode = *ModeOf(ctx.config.mode);
+  const ModeLogic& mode = ModeOf(ctx);
   mode.OnPacket(ctx, from, packet, env);
   if (env.dropped == DropReason::kCount) {
     ep.counters.refusals.packets = 0;
@@ -234,8 +271,8 @@ void Engine::OnTimer(Nanos now, TimerId id, Effects& effects) {
   Context& ctx = it->second;
   ctx.timer_at = kNever;
   if (ctx.state == GroupState::kStopped) return;
-  Env env{.now = now, .address = address_, .arena = arena_, .effects = effects, .block = BlockOf(ctx)};
-  ModeOf(ctx.config.mode)->OnTimer(ctx, env);
+  Env env = MakeEnv(now, ctx, effects);
+  ModeOf(ctx).OnTimer(ctx, env);
 }
 
 }  // namespace epic::engine

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -19,8 +20,11 @@
 #include "incengine/state/config.h"
 #include "incengine/state/context.h"
 #include "incengine/state/effects.h"
+#include "incengine/state/pool.h"
 
 namespace epic::engine {
+
+struct Env;
 
 // What a group that finds no room would take of the arena, and what there is. Bytes.
 struct Shortage {
@@ -33,6 +37,11 @@ class Engine {
  public:
   // address is the switch's endpoint address; arena_bytes bounds all payload and degree buffers together.
   Engine(Ipv4 address, size_t port_count, size_t arena_bytes);
+
+  // Takes a region of the arena for buffers that groups share (docs/PROTOCOL-MODE-V.md). Once, before any
+  // group is installed: so the region lies at the bottom of the arena, and never moves. INVALID_ARGUMENT (has
+  // the bytes needed), FAILED_PRECONDITION (a pool or a group is there).
+  Status MakePool(const PoolConfig& config);
 
   // Adds a group. INVALID_ARGUMENT (names the field), ALREADY_EXISTS (id or QPN in use), UNIMPLEMENTED (mode)
   // or RESOURCE_EXHAUSTED (bytes needed and left); nothing changes on error. Returns the arena bytes that it
@@ -72,6 +81,7 @@ class Engine {
   const std::map<uint64_t, Context>& groups() const { return groups_; }
   // By their ids.
   const std::map<uint64_t, Block>& blocks() const { return blocks_; }
+  const std::optional<Pool>& pool() const { return pool_; }
 
  private:
   friend struct epic::Snapshot;
@@ -87,6 +97,9 @@ class Engine {
   // A block that nobody holds becomes as large as its owners want, if there is room.
   void Resize(Block& block);
   void LeaveBlock(Context& ctx);
+  // Whether a group with payloads in a pool finds one here, with buffers that are large enough.
+  Status CheckPool(const GroupConfig& config) const;
+  Env MakeEnv(Nanos now, Context& ctx, Effects& effects);
   Block* BlockOf(const Context& ctx) {
     return ctx.config.block == 0 ? nullptr : &blocks_.at(ctx.config.block);
   }
@@ -97,6 +110,7 @@ class Engine {
   std::function<void()> before_moves_;
   std::map<uint64_t, Context> groups_;
   std::map<uint64_t, Block> blocks_;
+  std::optional<Pool> pool_;
   std::unordered_map<uint32_t, EndpointRef> by_qpn_;
   size_t bearing_groups_ = 0;  // installed, in modes whose switches bear hosts' addresses
 };

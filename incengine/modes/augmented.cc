@@ -1,6 +1,8 @@
 // Mode III, connection augmented: every hop acknowledges, and repeats what is lost on it, packet by packet
 // (EPIC paper, section 4.4, Algorithms 2 and 3; docs/PROTOCOL-MODE-III.md, whose tables these functions
 // follow).
+#include "incengine/modes/augmented.h"
+
 #include <algorithm>
 
 #include "incengine/modes/hold.h"
@@ -96,17 +98,6 @@ void AcknowledgeAgain(Context& ctx, Endpoint& ep, Index expected, Index allowed,
   AcknowledgeUpTo(ctx, ep, std::max(ep.ack_sent, std::min(ep.ack_due, allowed)), env);
 }
 
-// The pipe has no room, which only a host meets whose timer has run out, or that has been sent a NAK: come
-// again later.
-void Defer(Context& ctx, Endpoint& ep, Index expected, Env& env) {
-  Drop(ctx, ep, DropReason::kAboveWindow, env);
-  if (env.now < ep.rnr_allowed_at) return;
-  const uint8_t code = WaitCode(ctx, ep.rnr_backoff++);
-  ep.rnr_allowed_at = env.now + roce::RnrTimerNanos(code) / 2;
-  AcknowledgeUpTo(ctx, ep, expected, env);
-  SendRnrNak(ep, expected, code, env);
-}
-
 void NoteGap(Context& ctx, Endpoint& ep, Index expected, Env& env) {
   ++ep.counters.gaps;
   Drop(ctx, ep, DropReason::kGap, env);
@@ -130,6 +121,18 @@ void PublishDown(Context& ctx, Index index, const Position& position, bool ack_r
   }
 }
 
+}  // namespace
+
+// The pipe has no room, which only a host meets whose timer has run out, or that has been sent a NAK.
+void Defer(Context& ctx, Endpoint& ep, Index expected, Env& env) {
+  Drop(ctx, ep, DropReason::kAboveWindow, env);
+  if (env.now < ep.rnr_allowed_at) return;
+  const uint8_t code = WaitCode(ctx, ep.rnr_backoff++);
+  ep.rnr_allowed_at = env.now + roce::RnrTimerNanos(code) / 2;
+  AcknowledgeUpTo(ctx, ep, expected, env);
+  SendRnrNak(ep, expected, code, env);
+}
+
 void AdvanceUp(Context& ctx, Env& env) {
   for (;;) {
     const Index index = ctx.is_root() ? ctx.results_end : UpDue(ctx);
@@ -151,6 +154,8 @@ void AdvanceUp(Context& ctx, Env& env) {
   }
   TellChildren(ctx, env);
 }
+
+namespace {
 
 void WatchChildren(Context& ctx, Env& env) {
   for (Endpoint& child : ctx.children) {

@@ -28,5 +28,7 @@ const ModeLogic& TranslatedMode();
 
 // Mode III (modes/augmented.cc).
 const ModeLogic& AugmentedMode();
+// Mode V (modes/pooled.cc). The context's `pooled` and the switch's pool must be there.
+const ModeLogic& PooledMode();
 
 }  // namespace epic::engine

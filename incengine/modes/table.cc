@@ -12,7 +12,9 @@ namespace {
 // Rings of messages, which the queue pairs' state lays out.
 Memory RingsOfMessages(const GroupConfig& config) { return Memory(TerminatedArenaBytes(config)); }
 
-void AddQueuePairs(Context& ctx, Ipv4 address) { ctx.terminated = MakeTerminatedState(ctx.config, address); }
+void AddQueuePairs(Context& ctx, Ipv4 address, const Pool* /*pool*/) {
+  ctx.terminated = MakeTerminatedState(ctx.config, address);
+}
 
 // Partial sums; at the root, results.
 Memory UpPipe(const GroupConfig& config) { return Memory(config, std::array{SlotPayloadBytes(config)}); }
@@ -21,6 +23,18 @@ Memory UpPipe(const GroupConfig& config) { return Memory(config, std::array{Slot
 Memory UpAndDownPipe(const GroupConfig& config) {
   return Memory(config, std::array{SlotPayloadBytes(config), size_t{config.path_mtu}});
 }
+
+// Two rings of slots whose payloads lie in the pool, and the buffer of the group's own.
+Memory SlotsAndBuffer(const GroupConfig& config) {
+  return Memory(config, std::array<size_t, 2>{0, 0}, OwnBufferBytes(config));
+}
+
+void AddLeg(Context& ctx, Ipv4 address, const Pool* pool) {
+  ctx.pooled = MakePooledState(ctx.config, address, *pool);
+}
+
+// Logic of mode III, of a group with a server.
+constexpr ModeRow kPooledRow{.logic = PooledMode, .memory = SlotsAndBuffer, .add_state = AddLeg};
 
 }  // namespace
 
@@ -40,20 +54,24 @@ static_assert(std::ranges::all_of(kModeRows, [](const ModeRow& row) { return row
 
 size_t Pipe::payloads(const GroupConfig& config) const { return at + SlotsBytes(config.slots); }
 
-Memory::Memory(const GroupConfig& config, std::span<const size_t> payload_bytes) {
+Memory::Memory(const GroupConfig& config, std::span<const size_t> payload_bytes, size_t behind) {
   EPIC_CHECK(payload_bytes.size() <= kMostPipes);
   for (const size_t bytes : payload_bytes) {
     Pipe& pipe = pipes_[count_++];
     pipe = {.at = bytes_, .payload_bytes = bytes};
     bytes_ += PipeBytes(config.slots, bytes);
   }
+  bytes_ += RoundUpToArena(behind);
 }
 
-Memory MemoryOf(const GroupConfig& config) {
+const ModeRow& RowOf(const GroupConfig& config) {
+  if (config.server) return kPooledRow;
   const ModeRow* const row = FindRow(config.mode);
   EPIC_CHECK(row != nullptr);
-  return row->memory(config);
+  return *row;
 }
+
+Memory MemoryOf(const GroupConfig& config) { return RowOf(config).memory(config); }
 
 void MakeSlots(const GroupConfig& config, std::span<uint8_t> region) {
   const Memory memory = MemoryOf(config);

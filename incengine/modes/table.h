@@ -25,7 +25,8 @@ class Memory {
   // Without pipes.
   explicit Memory(size_t bytes) : bytes_(bytes) {}
   // With pipes one behind the other, of so many payload bytes for each slot.
-  Memory(const GroupConfig& config, std::span<const size_t> payload_bytes);
+  // Behind them lie so many bytes more, which the mode's own state knows.
+  Memory(const GroupConfig& config, std::span<const size_t> payload_bytes, size_t behind = 0);
 
   size_t bytes() const { return bytes_; }
   // Of a memory that stays, not of one that is just being asked for.
@@ -42,8 +43,9 @@ struct ModeRow {
   Mode mode = Mode::kUnspecified;
   const ModeLogic& (*logic)() = nullptr;
   Memory (*memory)(const GroupConfig& config) = nullptr;
-  // What a context has at its beginning beside what all have; null: nothing. address is this switch's.
-  void (*add_state)(Context& ctx, Ipv4 address) = nullptr;
+  // What a context has at its beginning beside what all have; null: nothing. address and pool, null if there
+  // is none, are this switch's.
+  void (*add_state)(Context& ctx, Ipv4 address, const Pool* pool) = nullptr;
 };
 
 // Row n - 1 is mode n.
@@ -54,6 +56,10 @@ inline const ModeRow* FindRow(Mode mode) {
   const size_t at = static_cast<size_t>(mode) - 1;
   return at < kModeRows.size() ? &kModeRows[at] : nullptr;
 }
+
+// The row of a group, whose mode there is. Mode V is none of protocol/modes.h yet: a group has it by its
+// server, which no message of the control plane names.
+const ModeRow& RowOf(const GroupConfig& config);
 
 // Of a group whose mode there is.
 Memory MemoryOf(const GroupConfig& config);

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "incengine/modes/mode.h"
+#include "incengine/modules/transmit.h"
 
 namespace epic::engine {
 namespace {
@@ -33,13 +34,7 @@ class ArenaMemory final : public roce::Memory {
 class EndpointSink final : public roce::PacketSink {
  public:
   EndpointSink(Endpoint& ep, Env& env) : ep_(ep), env_(env) {}
-  void Send(const roce::Packet& packet) override {
-    OutPacket out{.dst_mac = ep_.config.remote_mac, .ip_id = ep_.ip_id++, .packet = packet};
-    out.packet.udp_src_port = ep_.udp_src_port;
-    out.super_frames = ep_.config.super_frames;
-    ++ep_.counters.packets_out;
-    env_.effects.Send(ep_.config.port, out);
-  }
+  void Send(const roce::Packet& packet) override { SendMade(ep_, packet, env_); }
 
  private:
   Endpoint& ep_;

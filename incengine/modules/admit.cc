@@ -71,10 +71,12 @@ void Add(Context& ctx, size_t child, Index index, const Position& position, cons
   Slot& slot = SlotOf(ctx, index, env.arena);
   RecycleBuffer(slot, index);
   if (CheckDuplicate(slot, child)) return;
+  if (env.contributions != nullptr) return env.contributions->Add(ctx, child, index, position, packet, env);
   AggregateData(ctx, slot, child, position, packet.bth.ack_req, packet.payload, env.arena);
 }
 
-// Data of a group whose memory is a block, inlined ones too, come when it has been granted, and not otherwise.
+// Data of a group whose memory is a block, inlined ones too, come when it has been granted, and not
+// otherwise.
 bool MayUseMemory(const Context& ctx, int64_t number, const ControlHeader& header) {
   const DataLayout layout = LayoutOf(header, ctx.config.path_mtu, 1);
   if (ctx.config.block == 0 || (layout.packets() == 0 && layout.inlined_bytes == 0)) return true;

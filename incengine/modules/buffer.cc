@@ -17,7 +17,26 @@ Slot& SlotOf(const Context& ctx, Index index, Arena& arena) {
   return *reinterpret_cast<Slot*>(bytes.data() + at * sizeof(Slot));
 }
 
+std::span<uint8_t> BufferOf(const Context& ctx, uint32_t buffer, size_t bytes, Arena& arena) {
+  const PooledState& pooled = *ctx.pooled;
+  if (buffer == kOwnBuffer) {
+    EPIC_CHECK(bytes <= OwnBufferBytes(ctx.config));
+    return arena.At(ctx.arena_offset + pooled.own_at, bytes);
+  }
+  EPIC_CHECK(buffer != kNoBuffer && bytes <= pooled.buffer_bytes);
+  return arena.At(pooled.pool_at + size_t{buffer} * pooled.buffer_bytes, bytes);
+}
+
+void GiveBack(Context& ctx, uint32_t buffer, Env& env) {
+  if (buffer == kOwnBuffer) {
+    ctx.pooled->own_taken = false;
+  } else {
+    env.pool->Free(buffer);
+  }
+}
+
 std::span<uint8_t> PayloadOf(const Context& ctx, Index index, size_t bytes, Arena& arena) {
+  if (ctx.pooled) return BufferOf(ctx, SlotOf(ctx, index, arena).buffer, bytes, arena);
   const size_t n = ctx.config.slots;
   const size_t at = static_cast<size_t>(index) & (n - 1);
   EPIC_CHECK(bytes <= AccumulatorRoom(ctx.config));
@@ -52,6 +71,12 @@ bool LiesInSlot(const Context& ctx, const Position& position) {
   return position.invocation->layout.inlined_bytes > 0 && slot.header.status == ControlStatus::kOk;
 }
 
+size_t SumBytes(const Context& ctx, const Position& position) {
+  const ControlHeader& header = position.invocation->header;
+  const size_t bytes = BytesAt(ctx, position) - (position.control ? HeaderBytesIn(position.at) : 0);
+  return Reduces(header.collective) ? AccumulatorBytes(header.op, header.type, bytes) : bytes;
+}
+
 bool CheckDuplicate(const Slot& slot, size_t child) { return (slot.arrived >> child & 1) != 0; }
 
 void AggregateData(Context& ctx, Slot& slot, size_t child, const Position& position, bool ack_req,
@@ -64,7 +89,8 @@ void AggregateData(Context& ctx, Slot& slot, size_t child, const Position& posit
   const size_t sum_bytes = reduces ? AccumulatorBytes(header.op, header.type, bytes) : bytes;
   const auto at = PayloadOf(ctx, slot.index, before + sum_bytes, arena);
   const auto sum = at.subspan(before);
-  const bool first = slot.arrived == 0;
+  const bool first = !slot.loaded;
+  slot.loaded = true;
   if (first) std::memcpy(at.data(), payload.data(), before);
   slot.arrived |= uint64_t{1} << child;
   slot.ack_req |= ack_req;
@@ -84,7 +110,7 @@ void AggregateData(Context& ctx, Slot& slot, size_t child, const Position& posit
       Accumulate(header.op, header.type, sum, ContributionOf(ctx, slot.index, c, bytes, arena));
     }
   }
-  if (last) Store(header.op, header.type, sum, sum.first(bytes));
+  if (last && !slot.split) Store(header.op, header.type, sum, sum.first(bytes));
 }
 
 namespace {

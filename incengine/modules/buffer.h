@@ -12,6 +12,12 @@ namespace epic::engine {
 // The slot of an index: index mod N. It may hold another index.
 Slot& SlotOf(const Context& ctx, Index index, Arena& arena);
 
+// The first bytes of a buffer of the switch's pool, or of the group's own (docs/PROTOCOL-MODE-V.md).
+std::span<uint8_t> BufferOf(const Context& ctx, uint32_t buffer, size_t bytes, Arena& arena);
+
+// Nobody needs what lies in the buffer any more.
+void GiveBack(Context& ctx, uint32_t buffer, Env& env);
+
 // The first bytes of the slot's payload: an accumulator until every contribution has come.
 std::span<uint8_t> PayloadOf(const Context& ctx, Index index, size_t bytes, Arena& arena);
 
@@ -29,9 +35,13 @@ bool CheckDuplicate(const Slot& slot, size_t child);
 // has: of a call without inlined data, or with a status that is not OK.
 bool LiesInSlot(const Context& ctx, const Position& position);
 
+// Bytes of what is summed at the position, while it is summed: without the header that may be in front of it.
+size_t SumBytes(const Context& ctx, const Position& position);
+
 // AggregateData: adds the payload's data to the sum, or keeps the copy of a collective that copies (inlined,
 // everybody sends one, and all but one are zeros); sets the child's bit, ORs AckReq. When the last
-// contribution has come the payload is in wire form, behind the header if it begins with one. In a
+// contribution has come the payload is in wire form, unless a part of the sum is elsewhere; behind the header
+// if it begins with one. In a
 // reproducible group contributions are kept apart until then and added in the order of the children.
 void AggregateData(Context& ctx, Slot& slot, size_t child, const Position& position, bool ack_req,
                    std::span<const uint8_t> payload, Arena& arena);

@@ -1,6 +1,7 @@
 // What every module may use beside the context it works on.
 #pragma once
 
+#include <map>
 #include <span>
 
 #include "base/types.h"
@@ -8,10 +9,13 @@
 #include "incengine/state/block.h"
 #include "incengine/state/context.h"
 #include "incengine/state/effects.h"
+#include "incengine/state/pool.h"
+#include "roce/packet.h"
 
 namespace epic::engine {
 
 struct Env;
+struct Position;
 
 // A way of its own in which a mode's results leave, when it hands packets on to mode II.
 struct ResultWay {
@@ -24,15 +28,29 @@ struct ResultWay {
   Index (*gone_end)(const Context& ctx, const Endpoint& child) = nullptr;
 };
 
+// A way of its own in which a mode keeps contributions, when it hands packets on to mode III.
+class Contributions {
+ public:
+  // A contribution that may be added, the first of its child at the index: into whichever slot and payload.
+  virtual void Add(Context& ctx, size_t child, Index index, const Position& position,
+                   const roce::Packet& packet, Env& env) = 0;
+
+ protected:
+  ~Contributions() = default;
+};
+
 struct Env {
   Nanos now = 0;
   Ipv4 address{};  // of this switch
   Arena& arena;
   Effects& effects;
-  Block* block = nullptr;              // of the group, if its memory here is one
-  const ResultWay* results = nullptr;  // null: at once, as ReplicateData (modules/transmit.h)
-  const Endpoint* from = nullptr;           // whose packet it is; null: it is the timer
-  DropReason dropped = DropReason::kCount;  // for which the packet was not used; kCount: it was
+  Block* block = nullptr;                         // of the group, if its memory here is one
+  Pool* pool = nullptr;                           // of the switch, if it has one
+  std::map<uint64_t, Context>* groups = nullptr;  // of the switch: those that share the pool
+  const ResultWay* results = nullptr;             // null: at once, as ReplicateData (modules/transmit.h)
+  Contributions* contributions = nullptr;         // null: in the slot of the index, as AggregateData has it
+  const Endpoint* from = nullptr;                 // whose packet it is; null: it is the timer
+  DropReason dropped = DropReason::kCount;        // for which the packet was not used; kCount: it was
 };
 
 // Counts and reports a packet that is not used. What is dropped of another endpoint than the one whose packet

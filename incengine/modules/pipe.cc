@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "incengine/modules/buffer.h"
 #include "incengine/modules/progress.h"
@@ -14,17 +15,11 @@ namespace {
 
 // The down pipe lies behind the up pipe: its slots, then one MTU for each.
 std::span<uint8_t> DownPayloadOf(const Context& ctx, Index index, size_t bytes, Arena& arena) {
+  if (ctx.pooled) return BufferOf(ctx, DownSlotOf(ctx, index, arena).buffer, bytes, arena);
   const size_t n = ctx.config.slots;
   const size_t at = static_cast<size_t>(index) & (n - 1);
   return arena.At(ctx.arena_offset + UpPipeBytes(ctx.config) + SlotsBytes(n) + at * ctx.config.path_mtu,
                   bytes);
-}
-
-Slot& DownSlotOf(const Context& ctx, Index index, Arena& arena) {
-  const size_t n = ctx.config.slots;
-  const size_t at = static_cast<size_t>(index) & (n - 1);
-  const auto bytes = arena.At(ctx.arena_offset + UpPipeBytes(ctx.config), n * sizeof(Slot));
-  return *reinterpret_cast<Slot*>(bytes.data() + at * sizeof(Slot));
 }
 
 std::span<const uint8_t> DownPayload(Context& ctx, Index index, const Position& position,
@@ -43,7 +38,22 @@ bool DownAckReq(Context& ctx, Index index, const Position& position, Env& env) {
                            : DownSlotOf(ctx, index, env.arena).ack_req;
 }
 
+// In a pool: the payload stays where it is. What the slot has held has been acknowledged, all of it.
+void MoveDown(Context& ctx, Index index, bool ack_req, Env& env) {
+  Slot& up = SlotOf(ctx, index, env.arena);
+  Slot& down = DownSlotOf(ctx, index, env.arena);
+  if (down.buffer != kNoBuffer) GiveBack(ctx, down.buffer, env);
+  down = Slot{.index = index, .ack_req = ack_req, .buffer = std::exchange(up.buffer, kNoBuffer)};
+}
+
 }  // namespace
+
+Slot& DownSlotOf(const Context& ctx, Index index, Arena& arena) {
+  const size_t n = ctx.config.slots;
+  const size_t at = static_cast<size_t>(index) & (n - 1);
+  const auto bytes = arena.At(ctx.arena_offset + UpPipeBytes(ctx.config), n * sizeof(Slot));
+  return *reinterpret_cast<Slot*>(bytes.data() + at * sizeof(Slot));
+}
 
 Index UpPipeStart(const Context& ctx) {
   return ctx.is_root() ? ctx.results_end : ctx.parent.out.Next(ctx.up_acked_end);
@@ -77,6 +87,7 @@ void StoreDown(Context& ctx, Index index, const Position& position, bool ack_req
     slot.ack_req |= ack_req;
     if (!LiesInSlot(ctx, position)) return;
   }
+  if (ctx.pooled) return MoveDown(ctx, index, ack_req, env);
   DownSlotOf(ctx, index, env.arena) = Slot{.index = index, .ack_req = ack_req};
   std::memcpy(DownPayloadOf(ctx, index, payload.size(), env.arena).data(), payload.data(), payload.size());
 }

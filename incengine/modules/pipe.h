@@ -26,8 +26,11 @@ Index MayTellParent(const Context& ctx);
 bool MaySendUp(const Context& ctx, Index index);
 bool MayPublish(const Context& ctx, Index index, const Position& position);
 
+// The slot down of an index: index mod N. It may hold another index.
+Slot& DownSlotOf(const Context& ctx, Index index, Arena& arena);
+
 // Puts a result into the down pipe. A header goes into the ring, in place of the merged request, with inlined
-// data into the pipe as well.
+// data into the pipe as well. In a pool the payload stays in its buffer, which becomes the slot down's.
 void StoreDown(Context& ctx, Index index, const Position& position, bool ack_req,
                std::span<const uint8_t> payload, Env& env);
 

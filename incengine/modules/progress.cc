@@ -23,7 +23,7 @@ bool IsComplete(Context& ctx, Index index, const Position& position, Env& env) {
   }
   if (!ctx.hold.has_memory) return false;
   const Slot& slot = SlotOf(ctx, index, env.arena);
-  return slot.index == index && slot.arrived == FanIn(ctx, position);
+  return slot.index == index && slot.arrived == FanIn(ctx, position) && !slot.split;
 }
 
 std::span<const uint8_t> HeldPayload(Context& ctx, Index index, const Position& position,

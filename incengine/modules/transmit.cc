@@ -68,6 +68,14 @@ void SendAeth(Endpoint& ep, uint8_t syndrome, Index index, Index completed_to, E
   env.effects.Send(ep.config.port, out);
 }
 
+void SendMade(Endpoint& ep, const roce::Packet& packet, Env& env) {
+  OutPacket out{.dst_mac = ep.config.remote_mac, .ip_id = ep.ip_id++, .packet = packet};
+  out.packet.udp_src_port = ep.udp_src_port;
+  out.super_frames = ep.config.super_frames;
+  ++ep.counters.packets_out;
+  env.effects.Send(ep.config.port, out);
+}
+
 void SendAck(Endpoint& ep, Index index, Env& env) { SendAeth(ep, roce::kSyndromeAck, index, index, env); }
 
 void SendNak(Endpoint& ep, Index index, Env& env) {

@@ -30,4 +30,7 @@ void SendNak(Endpoint& ep, Index index, Env& env);
 // RNR NAK with a timer code (InfiniBand Architecture Specification 1.4, table 45): come again from index on.
 void SendRnrNak(Endpoint& ep, Index index, uint8_t timer_code, Env& env);
 
+// A packet that a queue pair of this switch has made.
+void SendMade(Endpoint& ep, const roce::Packet& packet, Env& env);
+
 }  // namespace epic::engine

@@ -47,6 +47,21 @@ Status ValidateRanks(const EndpointConfig& child, const std::string& where, uint
   return absl::OkStatus();
 }
 
+// Payloads lie in the pool of one switch, to which each hop is reliable by itself, as sums that are built in
+// the order of arrival.
+Status ValidateServer(const GroupConfig& config, size_t port_count, std::set<uint32_t>* qpns) {
+  const ModeInfo* const mode = FindMode(config.mode);
+  if (mode != nullptr && (mode->reliability != Reliability::kPerHop || mode->ends_connections))
+    return Invalid(fmt::format("server: not in mode {}, whose memory is its own", mode->numeral));
+  if (config.parent || !std::ranges::all_of(config.children, &EndpointConfig::is_host))
+    return Invalid("server: a group with payloads in a pool has one switch, and hosts below it");
+  if (config.reproducible) return Invalid("reproducible: sums in a pool are built in the order of arrival");
+  if (config.block != 0) return Invalid("block: payloads lie in a pool");
+  if (config.server->is_host || !config.server->ranks.empty())
+    return Invalid("server: is no host of the group, and has no ranks");
+  return ValidateEndpoint(*config.server, config.mode, "server", port_count, qpns);
+}
+
 }  // namespace
 
 Status Validate(const GroupConfig& config, size_t port_count) {
@@ -90,11 +105,15 @@ Status Validate(const GroupConfig& config, size_t port_count) {
   for (size_t i = 0; i < config.children.size(); ++i) {
     const EndpointConfig& child = config.children[i];
     const std::string where = fmt::format("children[{}]", i);
-    if (Status status = ValidateEndpoint(child, config.mode, where, port_count, &qpns); !status.ok()) return status;
+    if (Status status = ValidateEndpoint(child, config.mode, where, port_count, &qpns); !status.ok())
+      return status;
     if (Status status = ValidateRanks(child, where, config.world_size, &ranks); !status.ok()) return status;
   }
   if (!config.parent && ranks.size() != config.world_size) {
     return Invalid(fmt::format("children: the root has {} of {} ranks", ranks.size(), config.world_size));
+  }
+  if (config.server) {
+    if (Status status = ValidateServer(config, port_count, &qpns); !status.ok()) return status;
   }
   if (config.parent) {
     if (config.parent->is_host) return Invalid("parent: a host cannot be a parent");

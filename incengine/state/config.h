@@ -56,11 +56,11 @@ struct GroupConfig {
   std::string name;
   Mode mode = kDefaultMode;
   uint32_t world_size = 0;
-  uint32_t path_mtu = 1024;              // payload bytes per packet
-  uint32_t message_packets = 1;          // M
-  uint32_t window_messages = 1;          // W
-  uint32_t slots = 2;                    // N
-  bool reproducible = false;             // sums in the order of children, the same bits each time
+  uint32_t path_mtu = 1024;      // payload bytes per packet
+  uint32_t message_packets = 1;  // M
+  uint32_t window_messages = 1;  // W
+  uint32_t slots = 2;            // N
+  bool reproducible = false;     // sums in the order of children, the same bits each time
   // For the sum of a packet while it is built, in path MTUs: 1, 2 or 4. Types whose AccumulatorFactor is
   // larger are not combined.
   uint32_t accumulator_mtus = 2;
@@ -68,6 +68,10 @@ struct GroupConfig {
   uint64_t block_bytes = 0;              // that the block is to have at least, for this owner
   std::optional<EndpointConfig> parent;  // none at the root
   std::vector<EndpointConfig> children;
+  // Of a group whose payloads lie in this switch's pool: the end of the leg to its fallback server
+  // (docs/PROTOCOL-MODE-V.md). None: they lie in its own slots.
+  std::optional<EndpointConfig> server;
+  uint32_t priority = 1u << 16;  // of its places in the pool: 16.16 bits
   Nanos prompt_ns = 20 * kMillisecond;
   Abilities abilities = Abilities::All();  // of this switch: calls that need others are refused (UNSUPPORTED)
 };
@@ -82,7 +86,8 @@ inline ContextShape ShapeOf(const GroupConfig& config) {
           .window_messages = config.window_messages,
           .slots = config.slots,
           .children = static_cast<uint32_t>(config.children.size()),
-          .has_parent = config.parent.has_value()};
+          .has_parent = config.parent.has_value(),
+          .pooled = config.server.has_value()};
 }
 
 // Of the longest message: MU.
@@ -100,7 +105,8 @@ size_t AccumulatorRoom(const GroupConfig& config);
 
 // OK, or INVALID_ARGUMENT with a message that names the field: sizes out of range, N not a power of two or
 // below 2MW, a QPN used twice, a port that the switch does not have (port_count ports), a block in a mode
-// whose memory nobody else can have in between, or with less room than one message needs.
+// whose memory nobody else can have in between, or with less room than one message needs, a server of a group
+// that cannot have its payloads in a pool.
 Status Validate(const GroupConfig& config, size_t port_count);
 
 }  // namespace epic::engine

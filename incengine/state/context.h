@@ -10,6 +10,7 @@
 #include "base/counter_table.h"
 #include "incengine/state/config.h"
 #include "incengine/state/effects.h"
+#include "incengine/state/pooled_state.h"
 #include "incengine/state/refusals.h"
 #include "incengine/state/segment.h"
 #include "incengine/state/terminated_state.h"
@@ -17,17 +18,22 @@
 
 namespace epic::engine {
 
-// An endpoint within its group: children are 0 to kMaxChildren-1, the parent is kParent.
+// An endpoint within its group: children are 0 to kMaxChildren-1, the parent is kParent; kServer is the end
+// of the leg to its fallback server.
 enum class EndpointId : uint8_t {};
 inline constexpr EndpointId kParent{0xff};
+inline constexpr EndpointId kServer{0xfe};
 inline constexpr uint8_t kNoChild = 0xff;
 constexpr uint8_t Raw(EndpointId id) { return static_cast<uint8_t>(id); }
 
 // One place of the payload and degree buffers. Lies in the arena.
 struct Slot {
-  Index index = -1;      // -1: never used
-  uint64_t arrived = 0;  // bit per child
-  bool ack_req = false;  // OR over the contributors' AckReq
+  Index index = -1;             // -1: never used
+  uint64_t arrived = 0;         // bit per child
+  bool ack_req = false;         // OR over the contributors' AckReq
+  bool loaded = false;          // the payload has a contribution
+  bool split = false;           // a part of the sum is at the group's server, and the whole is not back
+  uint32_t buffer = kNoBuffer;  // of a group with a pool: where the payload lies
 };
 static_assert(sizeof(Slot) == kSlotBytes);
 
@@ -167,6 +173,7 @@ struct Context {
 
   std::vector<Endpoint> children;
   Endpoint parent;                     // unused at the root
+  Endpoint server;                     // of a group with a pool
   std::vector<uint32_t> ranks;         // below this switch, ascending
   std::vector<uint8_t> child_of_rank;  // kNoChild for ranks elsewhere
 
@@ -184,6 +191,12 @@ struct Context {
 
   ContextCounters counters;
   std::optional<TerminatedState> terminated;  // in mode I, instead of what is above about packets
+  std::optional<PooledState> pooled;          // of a group whose payloads lie in the switch's pool
+
+  Endpoint& endpoint(EndpointId id) {
+    if (id == kParent) return parent;
+    return id == kServer ? server : children[Raw(id)];
+  }
 
   bool is_root() const { return !config.parent.has_value(); }
   uint64_t all_children() const {

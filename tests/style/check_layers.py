@@ -26,6 +26,7 @@ MAY_INCLUDE = {
     "roce/transport": ["base", "roce"],
     "protocol": ["base"],
     "reduce": ["base", "protocol"],
+    "fallback": ["base", "protocol", "reduce"],
     "incengine/state": ["base", "roce", "protocol"],
     "incengine/modules": ["base", "roce", "protocol", "reduce", "incengine/state"],
     "incengine/modes": ["base", "roce", "protocol", "reduce", "incengine/state", "incengine/modules"],
@@ -59,7 +60,7 @@ MAY_INCLUDE = {
     "sim/shared": ["base", "protocol", "sim", "incengine/core", "incengine/state", "commlib/core", "incmanager"],
     "sim/restarts": ["base", "protocol", "proto", "sim", "incmanager", "commlib/unsaid.h"],
     "bench": ["base", "commlib", "protocol", "epic"],
-    "check": ["base", "roce", "protocol", "incengine/core", "incengine/modes/table.h", "incengine/state", "commlib/core",
+    "check": ["base", "roce", "protocol", "fallback", "incengine/core", "incengine/modes/table.h", "incengine/state", "commlib/core",
               "sim"],
     "check/conform": ["base", "roce", "protocol", "reduce", "incengine/state/config.h"],
     "examples": ["epic"],
@@ -82,7 +83,7 @@ EDGE_HEADERS = {
     r"""(<(thread|mutex|condition_variable)>|"base/mutex\.h")""": ["base/mutex.h", "io", "incengine/daemon", "incagent", "inchost", "incmanager", "commlib", "bench", "base/grpc",
                                                 "mpi/binding", "pytorch", "softnic/verbs", "softnic/port", "tests/softnic", "tests/e2e", "tests/rxe_peer"],
 }
-CORE = ["base", "roce", "protocol", "reduce", "incengine/state", "incengine/modules", "incengine/modes",
+CORE = ["base", "roce", "protocol", "reduce", "fallback", "incengine/state", "incengine/modules", "incengine/modes",
         "incengine/core", "commlib/core", "mpi/core", "softnic/core", "incmanager/graph", "incmanager/groups",
         "incmanager/hosts", "incmanager/policies", "sim", "check/conform"]
 NOT_IN_CORES = r"std::chrono::\w*clock|\bclock_gettime\b|\bgettimeofday\b|\brand\(\)|std::random_device|\bgetenv\b"

@@ -1,0 +1,74 @@
+// Groups whose payloads lie in the pool of the only switch, and their servers.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "check/explorer.h"
+#include "check/setups_testing.h"
+
+namespace epic::check {
+namespace {
+
+using testing::HasSubstr;
+
+Setup PoolSetup(uint32_t places, uint32_t groups) {
+  return {.mode = "3", .topology = "star-2", .groups = groups, .pool = places};
+}
+
+TEST(CheckPoolTest, EachGroupHasAServer) {
+  const System system(Built(PoolSetup(1, 2)));
+  EXPECT_EQ(system.nodes(), 1 + 2 * 2 + 2);
+  EXPECT_EQ(system.edges().size(), 2u * 2 + 2);
+  EXPECT_EQ(system.NodeName(6), "server1");
+  EXPECT_FALSE(system.is_host(5));
+  EXPECT_FALSE(system.asks()) << "no block: calls are made at once";
+  const engine::GroupConfig group = system.GroupOf(0, 1);
+  ASSERT_TRUE(group.server.has_value());
+  EXPECT_EQ(group.server->remote_ip, system.AddressOf(6));
+  EXPECT_EQ(group.children.size(), 2u);
+}
+
+TEST(CheckPoolTest, WhoeverLosesThePlaceAllIsRightAndGivenBack) {
+  for (const char* policy : {"priority", "fcfs", "always", "coin"}) {
+    check::Setup setup = PoolSetup(1, 2);
+    setup.pool_policy = policy;
+    Model model = ModelOf(setup);
+    const Report report = Explore(model, {});
+    EXPECT_EQ(report.verdict, Verdict::kRight) << Line(setup) << ": " << Text(report.breach);
+  }
+}
+
+TEST(CheckPoolTest, SoItIsWithLossesOnLegsToo) {
+  for (const char* collective :
+       {"allreduce", "reduce", "broadcast", "allgather", "reducescatter", "allreduce+"}) {
+    check::Setup setup = PoolSetup(1, 1);
+    setup.collective = collective;
+    setup.messages = 2;
+    setup.faults.losses = 1;
+    Model model = ModelOf(setup);
+    const Report report = Explore(model, {});
+    EXPECT_EQ(report.verdict, Verdict::kRight) << Line(setup) << ": " << Text(report.breach);
+  }
+}
+
+TEST(CheckPoolTest, WhatAPoolIsNotThereForIsRefused) {
+  const auto refusal = [](const check::Setup& setup) { return std::string(Build(setup).status().message()); };
+  check::Setup setup = PoolSetup(65, 1);
+  EXPECT_THAT(refusal(setup), HasSubstr("pool: 1 to 64 places"));
+  setup = PoolSetup(1, 1);
+  setup.pool_policy = "dice";
+  EXPECT_THAT(refusal(setup), HasSubstr("pool-policy: 'dice'"));
+  setup = PoolSetup(1, 1);
+  setup.mode = "2";
+  EXPECT_THAT(refusal(setup), HasSubstr("pool: server: not in mode II"));
+  setup = PoolSetup(1, 1);
+  setup.topology = "tree-3-2";
+  EXPECT_THAT(refusal(setup), HasSubstr("pool: of one switch"));
+  setup = PoolSetup(1, 1);
+  setup.faults.crashes = 1;
+  EXPECT_THAT(refusal(setup), HasSubstr("pool: without crashes"));
+}
+
+}  // namespace
+}  // namespace epic::check

@@ -1,0 +1,14 @@
+// Steps of mode III that a mode made of it takes by itself (modes/pooled.cc).
+#pragma once
+
+#include "incengine/modules/env.h"
+
+namespace epic::engine {
+
+// Sends on what has become complete: to the parent; at the root down, to those who receive it.
+void AdvanceUp(Context& ctx, Env& env);
+
+// There is no room for the packet that the child sent, which is the one expected: come again later. Drops it.
+void Defer(Context& ctx, Endpoint& ep, Index expected, Env& env);
+
+}  // namespace epic::engine

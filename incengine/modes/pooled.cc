@@ -1,0 +1,284 @@
+// Mode V, pooled: mode III at a root, whose payloads lie in buffers that all such groups of the switch share.
+// A sum that loses its place goes on at the group's fallback server (docs/PROTOCOL-MODE-V.md, whose tables
+// these functions follow; DSA, sections III and V).
+#include <algorithm>
+#include <array>
+
+#include "base/check.h"
+#include "incengine/modes/augmented.h"
+#include "incengine/modes/mode.h"
+#include "incengine/modules/admit.h"
+#include "incengine/modules/buffer.h"
+#include "incengine/modules/leg.h"
+#include "incengine/modules/pipe.h"
+#include "protocol/fallback.h"
+
+namespace epic::engine {
+namespace {
+
+bool IsLast(const Context& ctx, const Slot& slot, size_t child, const Position& position) {
+  return (slot.arrived | uint64_t{1} << child) == FanIn(ctx, position);
+}
+
+void Insert(std::deque<Index>& in_order, Index index) {
+  in_order.insert(std::ranges::lower_bound(in_order, index), index);
+}
+
+// What the contribution meets, if the packet is one that needs a buffer which its index has not got.
+std::optional<Pool::Meeting> MeetPool(Context& ctx, size_t child, const roce::Packet& packet, Env& env) {
+  const Endpoint& ep = ctx.children[child];
+  const Index index = UpIndexOf(ep, packet.bth.psn);
+  if (!IsSend(packet.bth.opcode) || index != ep.up_epsn || ctx.state != GroupState::kRunning) return {};
+  if (index == ep.in.next_index() && !BringsData(packet)) return {};
+  if (index >= UpPipeStart(ctx) + static_cast<Index>(ctx.config.slots)) return {};
+  const Slot& slot = SlotOf(ctx, index, env.arena);
+  const bool begun = slot.index == index;
+  if (slot.index > index || (begun && slot.buffer != kNoBuffer)) return {};
+  const auto position = Locate(ctx, index);
+  const bool passes = begun && slot.split && position && IsLast(ctx, slot, child, *position);
+  return env.pool->Meet(ctx.config.group_id, index, ctx.pooled->priority, env.now, passes);
+}
+
+// The payload of the slot leaves, in its buffer, which is leaving in the pool.
+void SendPart(Context& ctx, Slot& slot, const Position& position, bool last) {
+  PostPart(ctx, slot.index, position, slot.buffer, last);
+  slot.buffer = kNoBuffer;
+  slot.loaded = false;
+  if (last) Insert(ctx.pooled->whole, slot.index);
+}
+
+// All have contributed to a split index, whose rest is in a place.
+void SendRest(Context& ctx, Slot& slot, const Position& position, Env& env) {
+  if (!env.pool->MayLeave(ctx.config.group_id)) {
+    env.pool->MarkWhole(slot.buffer);
+    return Insert(ctx.pooled->held, slot.index);
+  }
+  env.pool->LeavePlace(slot.buffer);
+  SendPart(ctx, slot, position, true);
+}
+
+// Another group's sum has lost its place.
+Context& Evict(const Pool::Evicted& evicted, Env& env) {
+  Context& ctx = env.groups->at(evicted.group);
+  Slot& slot = SlotOf(ctx, evicted.index, env.arena);
+  const auto position = Locate(ctx, evicted.index);
+  EPIC_CHECK(slot.index == evicted.index && slot.buffer == evicted.buffer && position);
+  slot.split = true;
+  SendPart(ctx, slot, *position, false);
+  return ctx;
+}
+
+// The contribution of the packet that is being handed to mode III.
+class InPool final : public Contributions {
+ public:
+  explicit InPool(std::optional<Pool::Meeting> meeting) : meeting_(meeting) {}
+
+  void Add(Context& ctx, size_t child, Index index, const Position& position, const roce::Packet& packet,
+           Env& env) override {
+    Slot& slot = SlotOf(ctx, index, env.arena);
+    const bool last = IsLast(ctx, slot, child, position);
+    const bool passes = slot.buffer == kNoBuffer && TakeBuffer(ctx, slot, env);
+    AggregateData(ctx, slot, child, position, packet.bth.ack_req, packet.payload, env.arena);
+    if (passes) {
+      SendPart(ctx, slot, position, last);
+    } else if (last && slot.split) {
+      SendRest(ctx, slot, position, env);
+    } else if (last) {
+      env.pool->MarkWhole(slot.buffer);
+    }
+  }
+
+  // Whose sum has had to leave; null: nobody's.
+  Context* evicted() const { return evicted_; }
+
+ private:
+  // True if the contribution is on its way to the server.
+  bool TakeBuffer(Context& ctx, Slot& slot, Env& env) {
+    EPIC_CHECK(meeting_.has_value());
+    const Pool::Taken taken =
+        env.pool->Take(*meeting_, ctx.config.group_id, slot.index, ctx.pooled->priority, env.now);
+    if (taken.evicted) evicted_ = &Evict(*taken.evicted, env);
+    slot.buffer = taken.buffer;
+    if (meeting_->kind != Pool::Meeting::Kind::kPass) return false;
+    slot.split = true;
+    return true;
+  }
+
+  std::optional<Pool::Meeting> meeting_;
+  Context* evicted_ = nullptr;
+};
+
+// Results that all children have acknowledged.
+void FreeAcknowledged(Context& ctx, Env& env) {
+  PooledState& state = *ctx.pooled;
+  const Index end = DownPipeStart(ctx);
+  for (; state.freed_end < end; ++state.freed_end) {
+    Slot& slot = DownSlotOf(ctx, state.freed_end, env.arena);
+    if (slot.index != state.freed_end || slot.buffer == kNoBuffer) continue;
+    GiveBack(ctx, slot.buffer, env);
+    slot.buffer = kNoBuffer;
+  }
+}
+
+void SendHeldRests(Context& ctx, Env& env) {
+  PooledState& state = *ctx.pooled;
+  while (!state.held.empty() && env.pool->MayLeave(ctx.config.group_id)) {
+    Slot& slot = SlotOf(ctx, state.held.front(), env.arena);
+    state.held.pop_front();
+    SendRest(ctx, slot, *Locate(ctx, slot.index), env);
+  }
+}
+
+// Asks for the sums for which there are buffers. The group's own is for the result that is due next alone: in
+// any other it would wait for that one.
+void FetchSums(Context& ctx, Env& env) {
+  PooledState& state = *ctx.pooled;
+  while (!state.whole.empty()) {
+    Fetch fetch{.index = state.whole.front()};
+    if (fetch.index == ctx.results_end && !state.own_taken) {
+      state.own_taken = true;
+      fetch.buffer = kOwnBuffer;
+    } else if (const auto buffer = env.pool->TakeForResult(ctx.config.group_id)) {
+      fetch.buffer = *buffer;
+    } else {
+      return;
+    }
+    state.whole.pop_front();
+    state.fetching.push_back(fetch);
+    PostFetch(ctx, fetch, *Locate(ctx, fetch.index));
+  }
+}
+
+// What has left and been acknowledged. True if a sum has come, and `ok` false if one that may not be there.
+bool TakeCompletions(Context& ctx, bool* ok, Env& env);
+
+// The group has failed: what it was summing here is nobody's any more, and nothing comes from its server.
+void LetGo(Context& ctx, Env& env) {
+  PooledState& state = *ctx.pooled;
+  state.let_go = true;
+  CloseLeg(ctx);
+  bool ok = true;
+  TakeCompletions(ctx, &ok, env);
+  for (const Fetch& fetch : state.fetching) GiveBack(ctx, fetch.buffer, env);
+  state.fetching.clear();
+  state.whole.clear();
+  state.held.clear();
+  for (Index at = 0; at < static_cast<Index>(ctx.config.slots); ++at) {
+    Slot& slot = SlotOf(ctx, at, env.arena);
+    if (slot.buffer == kNoBuffer) continue;
+    GiveBack(ctx, slot.buffer, env);
+    slot = Slot{.index = slot.index};
+  }
+}
+
+// By a message that may not be there, a NAK of the server, or because more was posted than can be.
+void EndLeg(Context& ctx, Env& env) {
+  if (ctx.pooled->lost || ctx.pooled->let_go) return;
+  ctx.pooled->lost = true;
+  ctx.state = GroupState::kFailed;
+  Drop(ctx, ctx.server, DropReason::kUnexpectedResult, env);
+}
+
+// The sum of the index that was asked for first. False if it is not.
+bool TakeSum(Context& ctx, const roce::Completion& done, Env& env) {
+  PooledState& state = *ctx.pooled;
+  if (state.fetching.empty()) return false;
+  const Fetch fetch = state.fetching.front();
+  const auto position = Locate(ctx, fetch.index);
+  EPIC_CHECK(position.has_value());
+  if (!done.has_imm || done.imm != LegImmediate(LegMessage::kSum, fetch.index) ||
+      done.bytes != SumBytesBack(ctx, *position)) {
+    return false;
+  }
+  state.fetching.pop_front();
+  state.bytes_back += done.bytes;
+  Slot& slot = SlotOf(ctx, fetch.index, env.arena);
+  slot.buffer = fetch.buffer;
+  slot.loaded = true;
+  slot.split = false;
+  if (!position->header()) return true;
+  std::array<uint8_t, kControlBytes> header;
+  Encode(ControlSlotOf(ctx, position->invocation->number).header, header);
+  std::ranges::copy(header, BufferOf(ctx, slot.buffer, kControlBytes, env.arena).begin());
+  return true;
+}
+
+bool TakeCompletions(Context& ctx, bool* ok, Env& env) {
+  PooledState& state = *ctx.pooled;
+  bool any = false;
+  for (roce::Completion done; state.qp.NextCompletion(&done);) {
+    if (done.is_recv()) {
+      const bool taken = !state.let_go && done.ok() && TakeSum(ctx, done, env);
+      any |= taken;
+      *ok &= taken;
+    } else if (done.wr_id != kNoBuffer) {
+      env.pool->Acknowledged(static_cast<uint32_t>(done.wr_id));
+    }
+  }
+  return any;
+}
+
+// What has become possible: buffers that come back, sums that can be asked for, packets of the leg.
+void Settle(Context& ctx, Env& env) {
+  FreeAcknowledged(ctx, env);
+  if (ctx.pooled->qp.state() != roce::QpState::kRts) EndLeg(ctx, env);
+  if (ctx.state != GroupState::kRunning) {
+    if (!ctx.pooled->let_go) LetGo(ctx, env);
+    return;
+  }
+  SendHeldRests(ctx, env);
+  FetchSums(ctx, env);
+  PollLeg(ctx, env);
+}
+
+void OfServer(Context& ctx, const roce::Packet& packet, Env& env) {
+  PooledState& state = *ctx.pooled;
+  if (state.let_go) return Drop(ctx, ctx.server, DropReason::kGroupFailed, env);
+  const roce::QpCounters before = state.qp.counters();
+  TakeLegPacket(ctx, packet, env);
+  const roce::QpCounters& after = state.qp.counters();
+  if (after.duplicates != before.duplicates) Drop(ctx, ctx.server, DropReason::kDuplicate, env);
+  if (after.out_of_sequence != before.out_of_sequence) Drop(ctx, ctx.server, DropReason::kGap, env);
+  bool ok = after.rnr_naks_sent == before.rnr_naks_sent;  // a sum that was not asked for has no receive
+  const bool any = TakeCompletions(ctx, &ok, env);
+  if (!ok) EndLeg(ctx, env);
+  if (any && ctx.state == GroupState::kRunning) AdvanceUp(ctx, env);
+  Settle(ctx, env);
+}
+
+void OfChild(Context& ctx, EndpointId from, const roce::Packet& packet, Env& env) {
+  Endpoint& ep = ctx.children[Raw(from)];
+  const auto meeting = MeetPool(ctx, Raw(from), packet, env);
+  if (meeting && meeting->kind == Pool::Meeting::Kind::kWait) {
+    ep.nak_sent = true;  // what comes behind it is no gap that a NAK would close
+    return Defer(ctx, ep, ep.up_epsn, env);
+  }
+  InPool contributions(meeting);
+  env.contributions = &contributions;
+  AugmentedMode().OnPacket(ctx, from, packet, env);
+  env.contributions = nullptr;
+  Settle(ctx, env);
+  if (contributions.evicted() != nullptr) PollLeg(*contributions.evicted(), env);
+}
+
+class Pooled final : public ModeLogic {
+ public:
+  void OnPacket(Context& ctx, EndpointId from, const roce::Packet& packet, Env& env) const override {
+    if (from == kServer) return OfServer(ctx, packet, env);
+    OfChild(ctx, from, packet, env);
+  }
+
+  void OnTimer(Context& ctx, Env& env) const override {
+    AugmentedMode().OnTimer(ctx, env);
+    Settle(ctx, env);
+  }
+};
+
+}  // namespace
+
+const ModeLogic& PooledMode() {
+  static const Pooled mode;
+  return mode;
+}
+
+}  // namespace epic::engine
