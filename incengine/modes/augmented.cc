@@ -317,7 +317,7 @@ class Augmented final : public ModeLogic {
 
 }  // namespace
 
-const ModeLogic& AugmentedMode() {
+const ModeLogic& AugmentedLogic() {
   static const Augmented mode;
   return mode;
 }

@@ -255,7 +255,7 @@ void OfChild(Context& ctx, EndpointId from, const roce::Packet& packet, Env& env
   }
   InPool contributions(meeting);
   env.contributions = &contributions;
-  AugmentedMode().OnPacket(ctx, from, packet, env);
+  AugmentedLogic().OnPacket(ctx, from, packet, env);
   env.contributions = nullptr;
   Settle(ctx, env);
   if (contributions.evicted() != nullptr) PollLeg(*contributions.evicted(), env);
@@ -269,7 +269,7 @@ class Pooled final : public ModeLogic {
   }
 
   void OnTimer(Context& ctx, Env& env) const override {
-    AugmentedMode().OnTimer(ctx, env);
+    AugmentedLogic().OnTimer(ctx, env);
     Settle(ctx, env);
   }
 };
