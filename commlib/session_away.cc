@@ -49,7 +49,7 @@ void SessionStream::OnOver(ManagerCall* call, const grpc::Status& status) {
     call_ = nullptr;
     writes_ = {};
     if (MayReturn(status, is_another)) {
-      GoAway(*call, is_another ? status.error_message() : "");
+      GoAway(*call, is_another, is_another ? status.error_message() : "");
     } else if (state_.Fail(call->heard || away_ ? SessionBroke(manager_) : NothingHeard(manager_, status))) {
       TellFailure(&lock);
     }
@@ -70,13 +70,12 @@ bool SessionStream::MayReturn(const grpc::Status& status, bool is_another) const
 }
 
 // Who has said nothing yet may be no manager: it has no longer than one that cannot be reached.
-void SessionStream::GoAway(const ManagerCall& call, const std::string& answer) {
+void SessionStream::GoAway(const ManagerCall& call, bool is_there, const std::string& answer) {
   no_answer_ = answer;
   const bool is_news = !std::exchange(state_.joined() ? away_ : joins_again_, true);
   if (is_news) {
     Log(LogLevel::kWarn, "group {}: rank {}: {}{}", group_, rank_, WhoIsAt(manager_),
         answer.empty() ? " is away" : ": " + answer);
-    const bool is_there = !answer.empty();
     const auto longest =
         is_there && !state_.joined() ? manager_timeout_ : std::min(away_timeout_, manager_timeout_);
     const auto patience = call.heard ? away_timeout_ : longest;

@@ -161,6 +161,7 @@ JoinedInfo FromProto(const proto::Joined& joined) {
     info.multicast = FromProto(joined.multicast());
   info.multicast_reason = joined.multicast_reason();
   if (joined.multicast_error() == proto::ERROR_NO_RESOURCE) info.multicast_error = ErrorCode::kNoResource;
+  if (joined.multicast_error() == proto::ERROR_MTU) info.multicast_error = ErrorCode::kMtu;
   if (!joined.remote_name().empty()) info.connect.name = joined.remote_name();
   return info;
 }

@@ -238,14 +238,18 @@ TEST(SessionStateTest, AnEarlierManagersMulticastGroupIsNone) {
 }
 
 TEST(SessionStateTest, WithoutAMulticastGroupThereIsAReason) {
-  proto::ServerMessage message;
-  message.mutable_joined()->set_multicast_reason("rank 1 does not ask for multicast");
-  message.mutable_joined()->set_multicast_error(proto::ERROR_NO_RESOURCE);
-  SessionState state(2);
-  EXPECT_FALSE(state.OnMessage(message));
-  EXPECT_FALSE(state.joined()->multicast);
-  EXPECT_EQ(state.joined()->multicast_reason, "rank 1 does not ask for multicast");
-  EXPECT_EQ(state.joined()->multicast_error, ErrorCode::kNoResource);
+  for (const auto& [told, is] : {std::pair(proto::ERROR_NO_RESOURCE, ErrorCode::kNoResource),
+                                 std::pair(proto::ERROR_MTU, ErrorCode::kMtu),
+                                 std::pair(proto::ERROR_UNSUPPORTED, ErrorCode::kUnsupported)}) {
+    proto::ServerMessage message;
+    message.mutable_joined()->set_multicast_reason("rank 1 does not ask for multicast");
+    message.mutable_joined()->set_multicast_error(told);
+    SessionState state(2);
+    EXPECT_FALSE(state.OnMessage(message));
+    EXPECT_FALSE(state.joined()->multicast);
+    EXPECT_EQ(state.joined()->multicast_reason, "rank 1 does not ask for multicast");
+    EXPECT_EQ(state.joined()->multicast_error, is);
+  }
 }
 
 TEST(SessionStateTest, AMulticastGroupThatIsNoneIsAnErrorThatNamesTheField) {

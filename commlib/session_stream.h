@@ -218,8 +218,8 @@ class SessionStream : private ManagerCall::Owner {
   bool OnAnswerToReturn(const proto::ServerMessage& message);
   // is_another: who has answered is not the manager that leads.
   bool MayReturn(const grpc::Status& status, bool is_another) const;
-  // answer: of such a one; empty: there was none.
-  void GoAway(const ManagerCall& call, const std::string& answer);
+  // is_there: such a one has answered, with these words.
+  void GoAway(const ManagerCall& call, bool is_there, const std::string& answer);
   void ComeBack();
   void GiveUp(uint64_t absence, std::chrono::milliseconds patience);
 

@@ -254,7 +254,8 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
 
   std::string Why(const grpc::Status& status, bool stands_by) const {
     // Of several each has its own answer.
-    if (manager_.are_many() && IsGone(status)) return "none of them answers and leads";
+    const bool has_no_lead = IsGone(status) || status.error_code() == grpc::UNIMPLEMENTED;
+    if (manager_.are_many() && has_no_lead) return "none of them answers and leads";
     if (stands_by) return status.error_message();
     switch (status.error_code()) {
       case grpc::UNAVAILABLE:

@@ -66,7 +66,8 @@ inline Status FindHosts(const std::string& addresses, std::chrono::nanoseconds t
   Status wrong;
   for (const std::string& address : AddressesOf(addresses)) {
     const std::chrono::nanoseconds left = deadline - std::chrono::steady_clock::now();
-    const Status host = FindHost(address, std::max(left, std::chrono::nanoseconds(0)));
+    if (left.count() <= 0) break;  // those behind have not been asked
+    const Status host = FindHost(address, left);
     if (host.ok()) continue;
     const std::string before = wrong.ok() ? "" : std::string(wrong.message()) + "; ";
     wrong = MakeStatus(wrong.ok() ? host.code() : wrong.code(), before + std::string(host.message()));

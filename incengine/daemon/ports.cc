@@ -305,9 +305,16 @@ void Ports::CheckInterfaces() {
     } else if (port.open != nullptr && state.mtu != port.open->mtu()) {
       LosePort(id, "its MTU has changed");
     }
-    if (port.open == nullptr && state.exists && OpenPort(id).ok()) {
-      if (Reports()) spdlog::info("port {} is back", port.name);
-      continue;  // opening it looked at the link later than this has
+    if (port.open == nullptr && state.exists) {
+      const Status opened = OpenPort(id);
+      if (opened.ok()) {
+        if (Reports()) spdlog::info("port {} is back", port.name);
+        port.why_closed.clear();
+        continue;  // opening it looked at the link later than this has
+      }
+      std::string why(opened.message());
+      if (Reports() && port.why_closed != why) spdlog::warn("{}; waiting for it", why);
+      port.why_closed = std::move(why);
     }
     // The kernel says so by itself; to ask it takes long.
     if (port.source != &kernel_) NoteTimesDown(port, port.source->TimesDown(port.name));

@@ -81,6 +81,7 @@ class Ports final : public engine::FrameSink {
     bool waiting = false;     // frames are queued until the kernel has room
     bool taken_from = false;  // frames in this round, which are not given back yet
     uint64_t times_lost = 0;  // interface or link
+    std::string why_closed;   // what was last said of one that cannot be opened
   };
 
   Ports(const Options& options, io::EventLoop& loop, engine::Switch& sw, Trace* trace);

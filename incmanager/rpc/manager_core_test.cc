@@ -112,8 +112,8 @@ TEST_F(ManagerCoreStore, WhileTheStoreCannotBeWrittenNothingNewIsPromised) {
   Rank& first = plane_.Join(Join(0));
   Rank& second = plane_.Join(Join(1));
   EXPECT_TRUE(first.Next().has_joined());
-  store_.FailWith(MakeStatus(StatusCode::kResourceExhausted, "no space left"));
-  // Nobody knows of it yet. It is placed on a switch.
+  // Nobody knows of it before the group is to be kept, which is placed on a switch.
+  store_.FailWith(MakeStatus(StatusCode::kResourceExhausted, "no space left"), RowKind::kGroup);
   proto::Join of_network = plane_.Request(0, 2, "new");
   of_network.set_rejoins(true);
   Rank& third = plane_.Join(of_network);
@@ -128,6 +128,7 @@ TEST_F(ManagerCoreStore, WhileTheStoreCannotBeWrittenNothingNewIsPromised) {
     rank->Kill();
   }
   EXPECT_TRUE(testing::Eventually([this] { return plane_.Contexts() == 0; }));
+  store_.FailWith(MakeStatus(StatusCode::kResourceExhausted, "no space left"));
   // Now all do.
   EXPECT_THAT(warnings(), ElementsAre("the manager's store cannot be written: no space left"));
   EXPECT_THAT(plane_.Join(Join(0, "newer")).Next().failure().message(), HasSubstr("no space left"));

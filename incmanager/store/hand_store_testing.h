@@ -1,6 +1,7 @@
 // A store whose writes the test completes by hand.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -26,7 +27,10 @@ class HandStore : public Store {
     writing_ = batch;
     changed_.notify_all();
     changed_.wait(lock, [this] { return !holds_ || answer_; });
-    const Status status = std::exchange(answer_, std::nullopt).value_or(failure_);
+    const bool fails = !fails_of_ || std::ranges::any_of(batch, [this](const auto& change) {
+      return change.row.kind == *fails_of_;
+    });
+    const Status status = std::exchange(answer_, std::nullopt).value_or(fails ? failure_ : absl::OkStatus());
     writing_.reset();
     changed_.notify_all();
     return status.ok() ? kept_.Apply(batch) : status;
@@ -47,10 +51,11 @@ class HandStore : public Store {
     holds_ = holds;
     changed_.notify_all();
   }
-  // How writes end that are not completed by hand.
-  void FailWith(const Status& status) {
+  // How writes end that are not completed by hand; if `kind`, those with a row of that kind.
+  void FailWith(const Status& status, std::optional<RowKind> kind = std::nullopt) {
     const std::lock_guard lock(mutex_);
     failure_ = status;
+    fails_of_ = kind;
   }
   // Waits until so many writes have begun, in all.
   void AwaitBegun(size_t count) {
@@ -91,6 +96,7 @@ class HandStore : public Store {
   std::optional<Batch> writing_;
   std::optional<Status> answer_;
   Status failure_;
+  std::optional<RowKind> fails_of_;
   bool holds_ = false;
   std::atomic<bool> holds_it_ = true;
   size_t begun_ = 0;
