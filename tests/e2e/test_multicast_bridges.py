@@ -28,15 +28,17 @@ def bridge_set(bed, *words):
     bridge_link(bed, ONE_BRIDGE, "type", "bridge", *words)
 
 
-def outsider_hears(bed):
-    """The bytes that the last host receives while the others make AllGathers in a group without it; of theirs no chunk is read."""
+def outsider_hears(bed, learns=False):
+    """The bytes that the last host receives while the others make AllGathers in a group without it; of theirs no chunk is read.
+    learns: the bridge sends a rank nothing before its report has come, so that chunks of the first call may be read."""
     *members, outsider = bed.hosts
     before = test_hosts_path_ends.received_bytes(bed, outsider)
     ranks = bed.loops("--path", "hosts", "--algorithm", "multicast", "--all-gather", "--counts", COUNT, "--iterations", CALLS, hosts=members)
     harness.assert_all_right(ranks)
     for rank in ranks:
         counts = rank.json_lines()[-1]["datagrams"]
-        assert counts["came"] == counts["expected"] > 0 and counts["read"] == 0, counts
+        assert counts["came"] + counts["read"] == counts["expected"] > 0, counts
+        assert counts["read"] <= (counts["expected"] / CALLS if learns else 0), counts
     return test_hosts_path_ends.received_bytes(bed, outsider) - before
 
 
@@ -51,7 +53,7 @@ def test_a_bridge_floods_or_sends_to_who_has_joined(bed):
     bridge_set(bed, "mcast_query_response_interval", "1")  # after so many hundredths of a second it relies on what it has heard
     bridge_set(bed, "mcast_querier", "1")
     try:
-        assert outsider_hears(bed) < all_parts / 100
+        assert outsider_hears(bed, learns=True) < all_parts / 100
     finally:
         bridge_set(bed, "mcast_querier", "0")
     bed.wait_clean()
