@@ -232,35 +232,26 @@ TEST(SnapshotTest, SoDoesAHostThatCallsByMulticast) {
   EXPECT_GT(ended, static_cast<int>(seeds.size() / 2));
 }
 
-TEST(SnapshotTest, SoDoesASwitchWithTheBlockOfSeveralGroups) {
+// Of several groups on one switch, set up by chance.
+template <typename RandomSetup>
+void WalkThrough(const RandomSetup& random_setup) {
   int ended = 0;
   const auto seeds = Seeds(200);
   for (const uint64_t seed : seeds) {
     sim::Choices choices(seed);
-    const auto setup = RandomGroupsSetup(choices);
+    const auto setup = random_setup(choices);
     SCOPED_TRACE(ReplayOf(seed, setup));
     Walk walk(Built(setup), seed);
     ended += walk.Run(seed % 8 == 0 ? 60 : 2000) ? 1 : 0;
     if (seed % 4 == 0) walk.End(10);
-    if (HasFailure()) return;
+    if (testing::Test::HasFailure()) return;
   }
   EXPECT_GT(ended, static_cast<int>(seeds.size() / 2));
 }
 
-TEST(SnapshotTest, SoDoASwitchWithAPoolAndItsServers) {
-  int ended = 0;
-  const auto seeds = Seeds(200);
-  for (const uint64_t seed : seeds) {
-    sim::Choices choices(seed);
-    const auto setup = RandomPoolSetup(choices);
-    SCOPED_TRACE(ReplayOf(seed, setup));
-    Walk walk(Built(setup), seed);
-    ended += walk.Run(seed % 8 == 0 ? 60 : 2000) ? 1 : 0;
-    if (seed % 4 == 0) walk.End(10);
-    if (HasFailure()) return;
-  }
-  EXPECT_GT(ended, static_cast<int>(seeds.size() / 2));
-}
+TEST(SnapshotTest, SoDoesASwitchWithTheBlockOfSeveralGroups) { WalkThrough(RandomGroupsSetup); }
+
+TEST(SnapshotTest, SoDoASwitchWithAPoolAndItsServers) { WalkThrough(RandomPoolSetup); }
 
 // The state says when what happens in it, not when it was reached.
 TEST(SnapshotTest, TimesAreRelative) {
