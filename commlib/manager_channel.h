@@ -62,9 +62,19 @@ inline Error ConnectToOne(const std::string& addresses, std::chrono::millisecond
   };
   if (GivesUp(gives_up, deadline, wait)) return GivenUp();
   if (connected) return {};
-  const Status hosts = FindHosts(addresses, std::chrono::milliseconds(100));
-  return hosts.code() == StatusCode::kNotFound ? NoManagerThere(addresses, std::string(hosts.message()))
-                                               : ManagerSilent(addresses, timeout);
+  std::string silent, unknown;  // of which host there is a machine, and of which not
+  for (const std::string& address : AddressesOf(addresses)) {
+    const Status host = FindHost(address, std::chrono::milliseconds(100));
+    const bool is_unknown = host.code() == StatusCode::kNotFound;
+    std::string& list = is_unknown ? unknown : silent;
+    list += (list.empty() ? ""
+             : is_unknown ? "; "
+                          : ",") +
+            (is_unknown ? std::string(host.message()) : address);
+  }
+  if (silent.empty()) return NoManagerThere(addresses, unknown);
+  const Error error = ManagerSilent(silent, timeout);
+  return unknown.empty() ? error : Error(error.code(), error.message() + "; " + unknown);
 }
 
 // Connects to the manager at this address, or to one of several. kManagerUnreachable when the time is over,

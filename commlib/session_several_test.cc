@@ -152,5 +152,20 @@ TEST(SessionOfSeveral, WhereNobodyAnswersItSaysSo) {
   EXPECT_THAT(e.message(), HasSubstr("cannot reach the manager at 127.0.0.1:1,127.0.0.1:2"));
 }
 
+// Neither hides the other: one may be misspelt, and the other one stopped.
+TEST(SessionOfSeveral, WhoIsSilentIsNamedBesideWhoIsNotKnown) {
+  std::unique_ptr<Session> session;
+  const std::string managers = "-.-:7400,127.0.0.1:1,-..-:7400";
+  const Error e = JoinAt(managers, kLongEnough, std::chrono::milliseconds(200), &session);
+  EXPECT_EQ(e.code(), ErrorCode::kManagerUnreachable);
+  EXPECT_EQ(e.message(),
+            "cannot reach the manager at 127.0.0.1:1 within 0.2 s (Options::manager, EPIC_MANAGER): is "
+            "incmanager running "
+            "there?; this machine knows no host -.-; this machine knows no host -..-");
+  EXPECT_THAT(JoinAt("-.-:7400,-..-:7400", kLongEnough, std::chrono::milliseconds(200), &session).message(),
+              ::testing::AllOf(HasSubstr("cannot reach the manager at -.-:7400,-..-:7400 (Options"),
+                               HasSubstr("host -..-")));
+}
+
 }  // namespace
 }  // namespace epic::internal
