@@ -31,8 +31,8 @@ void ReserveMore(std::vector<T>& to, size_t more) {
 
 }  // namespace
 
-FrameSender::FrameSender(int fd, size_t max_frame_bytes, bool virtio)
-    : fd_(fd), max_frame_bytes_(max_frame_bytes), virtio_(virtio) {
+FrameSender::FrameSender(int fd, size_t max_frame_bytes, bool virtio, Nanos (*now)())
+    : fd_(fd), max_frame_bytes_(max_frame_bytes), virtio_(virtio), now_(now) {
   static_assert(2 * roce::kMaxSuperFramePackets + 2 < kMaxParts);
 }
 
@@ -85,13 +85,29 @@ bool FrameSender::Joins(const roce::FramePieces& packet) const {
 
 // False if there is none; counted. Behind it a frame is added whole: what throws here has changed nothing.
 bool FrameSender::MakeRoom(size_t bytes, size_t packets) {
-  if (frames_.size() >= kBatchFrames || bytes_ + bytes > kMaxWaitingBytes) Flush();
-  if (bytes_ + bytes <= kMaxWaitingBytes && frames_.size() < kMaxWaitingFrames) {
+  if (queued() >= kBatchFrames || bytes_ + bytes > kShortQueueBytes) Flush();
+  const bool is_short = bytes_ + bytes <= kShortQueueBytes && queued() < kShortQueueFrames;
+  if (is_short || PassesSoon(bytes)) {
     Reserve(bytes);
     return true;
   }
   counters_.tx_no_buffer += packets;
   return false;
+}
+
+// Whether so much more may wait, in a queue that is long.
+bool FrameSender::PassesSoon(size_t bytes) {
+  const auto may_wait = [&](Nanos now) {
+    return bytes_ + bytes <= kLongQueueBytes && queued() < kLongQueueFrames &&
+           (queued() == 0 || now - frames_[first_].since < kLongestWait);
+  };
+  const Nanos now = now_();
+  if (may_wait(now)) return true;
+  // The port may have room: it can be this program that has not run for so long.
+  if (now - tried_ < kTryAgain) return false;
+  tried_ = now;
+  Resume();
+  return may_wait(now) || bytes_ + bytes <= kShortQueueBytes;
 }
 
 void FrameSender::Reserve(size_t bytes) {
@@ -101,7 +117,8 @@ void FrameSender::Reserve(size_t bytes) {
 }
 
 void FrameSender::StartFrame(bool open) {
-  frames_.push_back({.head = own_.size(), .first_part = parts_.size(), .open = open});
+  frames_.push_back(
+      {.head = own_.size(), .first_part = parts_.size(), .open = open, .since = waiting_ ? now_() : 0});
 }
 
 void FrameSender::Own(std::span<const uint8_t> bytes) { Add(bytes, /*stays=*/false); }
@@ -110,7 +127,10 @@ void FrameSender::Add(std::span<const uint8_t> bytes, bool stays) {
   if (bytes.empty()) return;
   bytes_ += bytes.size();
   frames_.back().bytes += bytes.size();
-  if (stays) return parts_.push_back({bytes.data(), 0, bytes.size()});
+  if (stays) {
+    borrows_ = true;
+    return parts_.push_back({bytes.data(), 0, bytes.size()});
+  }
   // What is copied in one piece is sent in one piece.
   const bool follows = parts_.size() > frames_.back().first_part && parts_.back().borrowed == nullptr;
   if (follows) {
@@ -127,7 +147,7 @@ size_t FrameSender::EndOfParts(size_t frame) const {
 
 // Nothing joins any more: the heads of super-frames are made.
 void FrameSender::Seal() {
-  for (Frame& frame : frames_) {
+  for (Frame& frame : std::span(frames_).subspan(first_)) {
     if (frame.packets > 1)
       roce::MakeSuperFrameHead(frame.bytes - kHead, std::span(own_).subspan(frame.head, kHead));
     frame.open = false;
@@ -137,7 +157,7 @@ void FrameSender::Seal() {
 void FrameSender::Flush() {
   if (waiting_ || frames_.empty()) return;
   Seal();
-  size_t done = 0;
+  size_t done = first_;
   while (done < frames_.size()) {
     const size_t sent = SendBatch(done);
     for (size_t i = done; i < done + sent; ++i) counters_.tx_super_frames += frames_[i].packets > 1 ? 1 : 0;
@@ -151,7 +171,16 @@ void FrameSender::Flush() {
                          : counters_.tx_failed) += frames_[done].packets;
     ++done;
   }
+  if (done < frames_.size()) BeginToWait(done);
   Drop(done);
+}
+
+void FrameSender::BeginToWait(size_t frame) {
+  if (frames_.back().since != 0) return;  // all of them wait already
+  const Nanos now = now_();
+  for (; frame < frames_.size(); ++frame) {
+    if (frames_[frame].since == 0) frames_[frame].since = now;
+  }
 }
 
 void FrameSender::Resume() {
@@ -160,25 +189,35 @@ void FrameSender::Resume() {
 }
 
 void FrameSender::Discard() {
-  for (const Frame& frame : frames_) counters_.tx_failed += frame.packets;
+  for (size_t i = first_; i < frames_.size(); ++i) counters_.tx_failed += frames_[i].packets;
   Drop(frames_.size());
   waiting_ = false;
 }
 
-// Forgets the first frames. What is left is copied: it leaves when its payload may be gone. Without memory
-// for that it is lost, as in a queue that is full.
-void FrameSender::Drop(size_t frames) {
-  if (frames < frames_.size()) {
+// Forgets the frames before this one. What is left and borrowed is copied: it leaves when its payload may be
+// gone. Without memory for that it is lost, as in a queue that is full.
+void FrameSender::Drop(size_t frame) {
+  if (frame < frames_.size()) {
+    size_t gone = 0;
+    for (size_t i = first_; i < frame; ++i) gone += frames_[i].bytes;
+    if (!borrows_ && left_bytes_ + gone < bytes_ - gone) {
+      // Copied when half of it has left: so a byte is copied twice on the average, however long the queue is.
+      first_ = frame;
+      left_bytes_ += gone;
+      bytes_ -= gone;
+      return;
+    }
     try {
-      return KeepFrom(frames);
+      return KeepFrom(frame);
     } catch (const std::bad_alloc&) {
-      for (; frames < frames_.size(); ++frames) counters_.tx_no_buffer += frames_[frames].packets;
+      for (; frame < frames_.size(); ++frame) counters_.tx_no_buffer += frames_[frame].packets;
     }
   }
   frames_.clear();
   parts_.clear();
   own_.clear();
-  bytes_ = 0;
+  first_ = bytes_ = left_bytes_ = 0;
+  borrows_ = false;
 }
 
 // All or nothing.
@@ -205,6 +244,8 @@ void FrameSender::KeepFrom(size_t frame) {
   parts_ = std::move(parts);
   own_ = std::move(own);
   bytes_ = bytes;
+  first_ = left_bytes_ = 0;
+  borrows_ = false;
 }
 
 // Sends a batch of frames from `first` on; returns how many left. If none, errno says why.

@@ -9,6 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "base/types.h"
+#include "io/clock.h"
 #include "io/port_counters.h"
 #include "io/port_sender.h"
 #include "roce/frame.h"
@@ -22,7 +24,8 @@ class FrameSender final : public PortSender {
  public:
   // fd stays the caller's, and open; max_frame_bytes is for a frame, or a packet, alone. virtio: the socket
   // has PACKET_VNET_HDR, and super-frames leave by it.
-  FrameSender(int fd, size_t max_frame_bytes, bool virtio);
+  // now: the time in nanoseconds, of a clock that only goes forward; asked while frames wait.
+  FrameSender(int fd, size_t max_frame_bytes, bool virtio, Nanos (*now)() = MonotonicNow);
 
   void Send(std::span<const uint8_t> frame) override;
   void Send(const roce::FramePieces& packet, Terms terms) override;
@@ -35,9 +38,13 @@ class FrameSender final : public PortSender {
 
  private:
   static constexpr size_t kBatchFrames = 32;
-  // Two windows of 64 packets of 4096 bytes: as much as a group sends to one endpoint at once, twice.
-  static constexpr size_t kMaxWaitingBytes = 576 * 1024;
-  static constexpr size_t kMaxWaitingFrames = 1024;
+  // What may wait while the port takes what is sent to it within kLongestWait: all datagrams that ranks have
+  // receives for by default (PROTOCOL-MULTICAST.md, section 4), and what always may. A switch whose ports
+  // share a memory gives one as much. A slow port would make all that pass it late.
+  static constexpr size_t kLongQueueBytes = 4 * 1024 * 1024 + kShortQueueBytes;
+  static constexpr size_t kLongQueueFrames = 8 * kShortQueueFrames;
+  static constexpr Nanos kLongestWait = 50'000'000;
+  static constexpr Nanos kTryAgain = 1'000'000;
 
   // A stretch of a frame: in own_ at `offset`, or where it lies.
   struct Part {
@@ -52,9 +59,12 @@ class FrameSender final : public PortSender {
     size_t packet_bytes = 0;  // of a packet: of the first from the BTH on; else 0
     size_t packets = 1;
     bool open = false;  // others may join
+    Nanos since = 0;    // when it began to wait for the kernel; 0: it has not
   };
 
+  size_t queued() const { return frames_.size() - first_; }
   bool MakeRoom(size_t bytes, size_t packets);
+  bool PassesSoon(size_t bytes);
   void Reserve(size_t bytes);
   bool Joins(const roce::FramePieces& packet) const;
   void StartFrame(bool open);
@@ -62,18 +72,24 @@ class FrameSender final : public PortSender {
   void Add(std::span<const uint8_t> bytes, bool stays);
   size_t EndOfParts(size_t frame) const;
   void Seal();
+  void BeginToWait(size_t frame);
   size_t SendBatch(size_t first);
-  void Drop(size_t frames);
+  void Drop(size_t frame);
   void KeepFrom(size_t frame);
 
   const int fd_;
   const size_t max_frame_bytes_;
   const bool virtio_;
-  std::vector<Frame> frames_;
+  Nanos (*const now_)();
+  std::vector<Frame> frames_;  // those before the one at first_ have left
+  size_t first_ = 0;
   std::vector<Part> parts_;
   std::vector<uint8_t> own_;
-  size_t bytes_ = 0;  // of all frames
+  size_t bytes_ = 0;       // of all that have not left
+  size_t left_bytes_ = 0;  // of those in frames_ that have
+  bool borrows_ = false;   // some part is borrowed
   bool waiting_ = false;
+  Nanos tried_ = 0;  // when room was last looked for because what waits is old
   PortCounters counters_;
 };
 

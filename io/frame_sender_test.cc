@@ -8,13 +8,10 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <new>
 #include <vector>
 
-#include "io/descriptor.h"
-#include "io/virtio_header.h"
-#include "roce/super_frame.h"
+#include "io/frame_sender_testing.h"
 
 namespace {
 
@@ -36,79 +33,6 @@ thread_local int allocations_left = -1;
 
 namespace epic::io {
 namespace {
-
-using Bytes = std::vector<uint8_t>;
-constexpr size_t kMaxFrame = 14 + 4200;
-constexpr size_t kHead = roce::kSuperFrameHeadBytes;
-
-// A sender on a socket that keeps messages apart; what it sends is read at the other end.
-class FrameSenderTest : public ::testing::Test {
- protected:
-  FrameSenderTest() {
-    int fds[2];
-    EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, fds), 0);
-    near_ = Descriptor(fds[0]);
-    far_ = Descriptor(fds[1]);
-  }
-
-  FrameSender Sender(bool virtio = true) { return FrameSender(near_.get(), kMaxFrame, virtio); }
-
-  // The next packet of a flow; a payload of `bytes`, all `fill`, which lies in payloads_.
-  roce::FramePieces Packet(size_t bytes, uint8_t fill, uint32_t qpn = 0x11) {
-    roce::Packet packet;
-    packet.src_ip = Ipv4{0x0a000001};
-    packet.dst_ip = Ipv4{0x0a000002};
-    packet.bth.opcode = roce::Opcode::kRcSendMiddle;
-    packet.bth.dest_qp = Qpn{qpn};
-    packet.bth.psn = Psn(id_);
-    payloads_.push_back(std::make_unique<Bytes>(bytes, fill));
-    packet.payload = *payloads_.back();
-    roce::FramePieces pieces;
-    roce::WritePieces({.dst = {}, .src = {}, .ip_id = id_++, .vlan = {}}, packet, nullptr, &pieces);
-    return pieces;
-  }
-
-  // What has been sent, one message each.
-  std::vector<Bytes> Sent() {
-    std::vector<Bytes> messages;
-    while (true) {
-      Bytes message(70'000);
-      const ssize_t bytes = recv(far_.get(), message.data(), message.size(), MSG_DONTWAIT);
-      if (bytes <= 0) return messages;
-      message.resize(static_cast<size_t>(bytes));
-      messages.push_back(message);
-    }
-  }
-
-  // The payloads' first bytes of the packets in a message with virtio-net header; all must be whole.
-  static Bytes Fills(const Bytes& message) {
-    VirtioHeader header;
-    std::memcpy(&header, message.data(), sizeof header);
-    const std::span<const uint8_t> frame = std::span(message).subspan(sizeof header);
-    roce::FrameAddress address;
-    roce::Packet packet;
-    if (header.gso_type == kVirtioNoSegments) {
-      EXPECT_EQ(roce::ParseFrame(frame, &address, &packet), roce::ParseResult::kOk);
-      return {packet.payload.empty() ? uint8_t{0} : packet.payload[0]};
-    }
-    EXPECT_EQ(header.gso_type, kVirtioUdpSegments);
-    EXPECT_EQ(header.flags, kVirtioNeedsChecksum);
-    EXPECT_EQ(header.hdr_len, kHead);
-    roce::SuperFrameView view;
-    EXPECT_EQ(roce::SuperFrameView::Of(frame, header.gso_size, &view), roce::ParseResult::kOk);
-    Bytes fills;
-    for (size_t k = 0; k < view.packets(); ++k) {
-      EXPECT_EQ(view.Parse(k, &address, &packet), roce::ParseResult::kOk) << k;
-      fills.push_back(packet.payload[0]);
-    }
-    return fills;
-  }
-
-  Descriptor near_, far_;
-  std::vector<std::unique_ptr<Bytes>> payloads_;
-  uint16_t id_ = 0xfffd;
-  static constexpr FrameSender::Terms kJoins{.joins = true, .stays = true};
-};
 
 TEST_F(FrameSenderTest, PacketsOfOneFlowLeaveAsOneFrame) {
   FrameSender sender = Sender();
@@ -243,42 +167,6 @@ TEST_F(FrameSenderTest, APayloadThatDoesNotStayIsCopied) {
   EXPECT_EQ(view.Parse(0, &address, &packet), roce::ParseResult::kOk);
   // What changed under a borrowed payload is found by its ICRC.
   EXPECT_EQ(view.Parse(1, &address, &packet), roce::ParseResult::kBadIcrc);
-}
-
-TEST_F(FrameSenderTest, WhatTheKernelHasNoRoomForLeavesLaterInOrder) {
-  FrameSender sender = Sender();
-  const int small = 1;
-  ASSERT_EQ(setsockopt(near_.get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
-  Bytes expected, fills;
-  for (uint8_t i = 0; i < 60; ++i) {
-    sender.Send(Packet(4096, i), {.joins = i % 2 == 0, .stays = true});
-    expected.push_back(i);
-    if (i % 10 == 9) sender.Flush();
-  }
-  EXPECT_TRUE(sender.waiting());
-  for (auto& payload : payloads_) std::ranges::fill(*payload, 0xee);  // queued copies do not see it
-  for (int round = 0; round < 100; ++round) {
-    for (const Bytes& message : Sent()) std::ranges::copy(Fills(message), std::back_inserter(fills));
-    if (!sender.waiting()) break;
-    sender.Resume();
-  }
-  EXPECT_FALSE(sender.waiting());
-  EXPECT_EQ(fills, expected);
-  EXPECT_EQ(sender.counters().tx_failed + sender.counters().tx_no_buffer, 0u);
-}
-
-TEST_F(FrameSenderTest, TheQueueHasABound) {
-  FrameSender sender = Sender();
-  const int small = 1;
-  ASSERT_EQ(setsockopt(near_.get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
-  for (int i = 0; i < 400; ++i) sender.Send(Packet(4096, 1), {.joins = false, .stays = true});
-  EXPECT_TRUE(sender.waiting());
-  EXPECT_GT(sender.counters().tx_no_buffer, 200u);
-  sender.Discard();
-  EXPECT_FALSE(sender.waiting());
-  size_t sent = 0;
-  for (const Bytes& message : Sent()) sent += Fills(message).size();
-  EXPECT_EQ(sent + sender.counters().tx_no_buffer + sender.counters().tx_failed, 400u);
 }
 
 TEST_F(FrameSenderTest, WhatTheMtuForbidsIsCounted) {

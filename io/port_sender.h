@@ -43,6 +43,11 @@ class PortSender {
   virtual const PortCounters& counters() const = 0;
 
  protected:
+  // What may always wait for a port: two windows of 64 packets of 4096 bytes, as much as a group sends to one
+  // endpoint at once, twice.
+  static constexpr size_t kShortQueueBytes = 576 * 1024;
+  static constexpr size_t kShortQueueFrames = 1024;
+
   PortSender() = default;
 };
 

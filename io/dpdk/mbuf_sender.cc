@@ -11,15 +11,15 @@
 namespace epic::io::dpdk {
 
 MbufSender::MbufSender(Ethdev* ethdev) : ethdev_(ethdev), max_frame_bytes_(MaxFrameBytes(ethdev->mtu())) {
-  queue_.reserve(kMaxWaitingFrames);
+  queue_.reserve(kShortQueueFrames);
 }
 
 MbufSender::~MbufSender() { Discard(); }
 
 uint8_t* MbufSender::Append(size_t bytes) {
   if (bytes > max_frame_bytes_) return ++counters_.tx_too_long, nullptr;
-  if (queue_.size() >= kBurst || bytes_ + bytes > kMaxWaitingBytes) Flush();
-  if (queue_.size() >= kMaxWaitingFrames || bytes_ + bytes > kMaxWaitingBytes)
+  if (queue_.size() >= kBurst || bytes_ + bytes > kShortQueueBytes) Flush();
+  if (queue_.size() >= kShortQueueFrames || bytes_ + bytes > kShortQueueBytes)
     return ++counters_.tx_no_buffer, nullptr;
   rte_mbuf* const mbuf = rte_pktmbuf_alloc(ethdev_->send_pool());
   if (mbuf == nullptr) return ++counters_.tx_no_buffer, nullptr;

@@ -32,9 +32,6 @@ class MbufSender final : public PortSender {
 
  private:
   static constexpr size_t kBurst = 32;
-  // As FrameSender's.
-  static constexpr size_t kMaxWaitingBytes = 576 * 1024;
-  static constexpr size_t kMaxWaitingFrames = 1024;
 
   // A buffer at the end of the queue with room for a frame of so many bytes; null if there is none, counted.
   uint8_t* Append(size_t bytes);
