@@ -9,7 +9,7 @@
 namespace epic::manager {
 namespace {
 
-constexpr std::chrono::milliseconds kAgain(100);
+constexpr std::chrono::milliseconds kRenewAgain(100);
 
 etcdserverpb::Compare MadeAt(int64_t revision) {
   etcdserverpb::Compare compare;
@@ -114,7 +114,7 @@ void EtcdLead::Loop() {
     }
     if (status.code() == StatusCode::kNotFound) return Lose(std::string(status.message()));
     trouble = status.ok() ? "this process stood still" : std::string(status.message());
-    pause = status.ok() ? times_.renewed : std::chrono::nanoseconds(kAgain);
+    pause = status.ok() ? times_.renewed : std::chrono::nanoseconds(kRenewAgain);
     // Not later than it would be lost.
     pause = std::min(pause, std::max(std::chrono::nanoseconds(0),
                                      std::chrono::nanoseconds(trusted_until_) - BootClock::Now()));

@@ -21,7 +21,7 @@ namespace epic::manager {
 namespace {
 
 constexpr int64_t kApplicationId = 0x45504943;  // "EPIC"
-constexpr int64_t kFormat = 1;
+constexpr int64_t kSchemaFormat = 1;
 
 constexpr char kSchema[] =
     "CREATE TABLE kept(kind INTEGER NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL, digest INTEGER NOT "
@@ -43,12 +43,12 @@ Status CheckKind(Database* database) {
     return MakeStatus(StatusCode::kFailedPrecondition,
                       fmt::format("store {}: this file is no store of a manager", database->file()));
   }
-  if (*format == kFormat) return absl::OkStatus();
+  if (*format == kSchemaFormat) return absl::OkStatus();
   return MakeStatus(
       StatusCode::kFailedPrecondition,
       fmt::format("store {}: it has format {}, and this version of incmanager knows format {}{}",
-                  database->file(), *format, kFormat,
-                  *format > kFormat ? "; a later one has written it" : ""));
+                  database->file(), *format, kSchemaFormat,
+                  *format > kSchemaFormat ? "; a later one has written it" : ""));
 }
 
 // An empty database, of no kind.
@@ -84,7 +84,7 @@ StatusOr<Contents> ReadRows(Database* database) {
 
 Status Make(Database* database) {
   return database->Do(fmt::format("BEGIN; PRAGMA application_id={}; PRAGMA user_version={}; {}; COMMIT",
-                                  kApplicationId, kFormat, kSchema)
+                                  kApplicationId, kSchemaFormat, kSchema)
                           .c_str());
 }
 

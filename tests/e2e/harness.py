@@ -31,6 +31,8 @@ CALLS = BUILD / "bench" / "calls_rank"
 # The hosts of a bed whose test does not say which it needs: one of them on rdma_rxe, in a guest that computes more
 # than a host on softnic. EPIC_TEST_HOSTS says otherwise; with --full all are guests.
 HOSTS = "softnic,h1=rxe"
+# What a test says that is about the control plane alone, whatever its hosts' NICs are: no guest, unless it is asked for.
+ANY_HOSTS = ("--hosts", os.environ.get("EPIC_TEST_HOSTS", "softnic"))
 NAME = f"e2e{os.getpid() % 100000}"
 # How long to wait for what needs a moment, and for a program's end, before a test takes it for hung: much longer than
 # on a machine that is doing five other things. What must be there within a stated time is measured where it is tested.

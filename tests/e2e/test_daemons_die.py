@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from harness import assert_all_right, errors
+from harness import ANY_HOSTS, assert_all_right, errors
 from host_api import assert_within
 
 pytestmark = pytest.mark.endings
@@ -14,7 +14,7 @@ LONG = ("--counts", "1000", "--pause-ms", "20", "--iterations")
 
 @pytest.fixture(name="bed")
 def fixture_bed(beds):
-    return beds.get("tree-3-2")
+    return beds.get("tree-3-2", *ANY_HOSTS)
 
 
 def joined(ranks):

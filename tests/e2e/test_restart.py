@@ -22,7 +22,7 @@ def fixture_folder(tmp_path_factory):
 
 @pytest.fixture(name="bed")
 def fixture_bed(beds, folder):
-    return beds.get("tree-3-2", f"--manager-arg=--store={folder}")
+    return beds.get("tree-3-2", *harness.ANY_HOSTS, f"--manager-arg=--store={folder}")
 
 
 def store(*args):
@@ -74,7 +74,7 @@ def create_groups(bed, suffix=""):
 
 def start_groups(bed, names, *more):
     """Loops of each that go on; all ranks have joined: {way: ranks}."""
-    ranks = {way: bed.loops("--until-signal", "--iterations", 1_000_000, "--counts", "1000,100000", "--pause-ms", 50, *more, group=name)
+    ranks = {way: bed.loops("--until-signal", "--iterations", 1_000_000, "--counts", "1000,20000", "--pause-ms", 200, *more, group=name)
              for way, name in names.items()}
     for rank in (rank for of_one in ranks.values() for rank in of_one):
         rank.wait_for("joined")
@@ -316,7 +316,7 @@ def test_a_manager_that_stands_still_has_not_died(bed, stopped_s):
 
 
 def test_groups_go_on_in_a_network_that_is_discovered(beds, tmp_path_factory):
-    bed = beds.get("tree-3-2", "--discover", f"--manager-arg=--store={tmp_path_factory.mktemp('found')}")
+    bed = beds.get("tree-3-2", *harness.ANY_HOSTS, "--discover", f"--manager-arg=--store={tmp_path_factory.mktemp('found')}")
     names = create_groups(bed)
     ranks = start_groups(bed, names)
     before = {name: bed.manager("group", "show", name)["group_id"] for name in names.values()}

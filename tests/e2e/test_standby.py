@@ -144,7 +144,7 @@ class Cluster:
             name = groups[self.bed.new_group() + way] = []
             path = () if way == "hosts" else ("--path", "network")
             self.ask("group", "create", list(groups)[-1], "--size", len(self.bed.hosts), *options, *path)
-            name += self.loops("--until-signal", "--iterations", 1_000_000, "--counts", "1000,100000", "--pause-ms", 50, group=list(groups)[-1])
+            name += self.loops("--until-signal", "--iterations", 1_000_000, "--counts", "1000,20000", "--pause-ms", 200, group=list(groups)[-1])
         for rank in (rank for ranks in groups.values() for rank in ranks):
             rank.wait_for("joined")
         return groups
@@ -170,7 +170,7 @@ class Cluster:
 
 @pytest.fixture(name="cluster", scope="module", params=[1, pytest.param(3, marks=pytest.mark.slow)], ids=["one-etcd", "three-etcds"])
 def fixture_cluster(request, all_beds, tmp_path_factory):
-    cluster = Cluster(all_beds.get("tree-3-2"), tmp_path_factory.mktemp("etcd"), request.param)
+    cluster = Cluster(all_beds.get("tree-3-2", *harness.ANY_HOSTS), tmp_path_factory.mktemp("etcd"), request.param)
     yield cluster
     cluster.close()
 

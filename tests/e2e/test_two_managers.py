@@ -19,7 +19,7 @@ SILENT_S = 5  # after so long without a word of its manager a switch may be anot
 
 @pytest.fixture(name="bed")
 def fixture_bed(beds):
-    return beds.get("tree-3-2")
+    return beds.get("tree-3-2", *harness.ANY_HOSTS)
 
 
 def command_of(bed, daemon, **options):
@@ -49,7 +49,7 @@ def second_manager(bed):
 def running_group(bed):
     """Its name, and its ranks, which go on."""
     group = bed.network_group()
-    ranks = bed.loops("--until-signal", "--iterations", 1_000_000, "--counts", "1000,100000", "--pause-ms", 20, group=group)
+    ranks = bed.loops("--until-signal", "--iterations", 1_000_000, "--counts", "1000,20000", "--pause-ms", 200, group=group)
     for rank in ranks:
         rank.wait_for("joined")
     return group, ranks
