@@ -314,7 +314,8 @@ int main(int argc, char** argv) {
            "bounce: hosts receive an AllReduce into the bytes that they send it from")
       .OneOf({"separate", "bounce"})
       .ShowDefault();
-  line.Add("--type", &s.type, "of elements: an integer, as int32, uint8 or int64").ShowDefault();
+  line.Add("--type", &s.type, "of elements: an integer, as int32 or uint8; or, of sums, bfloat16 or float16")
+      .ShowDefault();
   line.Add("--op", &s.op, "sum, product or bxor, which show who is in a result, and how often").ShowDefault();
   line.Add("--psn", &s.psn, "the first of every direction").ShowDefault();
   line.Add("--losses", &s.faults.losses, "at most so many packets lost").ShowDefault();

@@ -52,6 +52,18 @@ TEST(CheckPoolTest, SoItIsWithLossesOnLegsToo) {
   }
 }
 
+TEST(CheckPoolTest, PartsOfSixteenBitNumbersAreTwiceAsLongAndNotRounded) {
+  for (const char* type : {"bfloat16", "float16"}) {
+    check::Setup setup = PoolSetup(1, 1);
+    setup.type = type;
+    setup.messages = 2;
+    setup.faults.losses = 1;
+    Model model = ModelOf(setup);
+    const Report report = Explore(model, {});
+    EXPECT_EQ(report.verdict, Verdict::kRight) << Line(setup) << ": " << Text(report.breach);
+  }
+}
+
 TEST(CheckPoolTest, WhatAPoolIsNotThereForIsRefused) {
   const auto refusal = [](const check::Setup& setup) { return std::string(Build(setup).status().message()); };
   check::Setup setup = PoolSetup(65, 1);

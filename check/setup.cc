@@ -156,8 +156,12 @@ Status CheckRanges(const Setup& setup) {
   if (setup.buffers != "separate" && setup.buffers != "bounce")
     return Invalid(fmt::format("buffers: '{}' is neither separate nor bounce", setup.buffers));
   const auto type = TypeNamed(setup.type);
-  if (!type || !CanReduce(ReduceOp::kBitXor, *type))
-    return Invalid(fmt::format("type: '{}' is no integer, as int32, uint8 or int64", setup.type));
+  const bool rounds = type && AccumulatorFactor(*type) == 2;
+  if (!type || !(rounds || CanReduce(ReduceOp::kBitXor, *type))) {
+    return Invalid(
+        fmt::format("type: '{}' is no integer, as int32, uint8 or int64, nor of 16 bits", setup.type));
+  }
+  if (rounds && setup.op != "sum") return Invalid(fmt::format("op: of {} sum alone", setup.type));
   if (std::ranges::find(kOps, setup.op) == kOps.end())
     return Invalid(fmt::format("op: '{}' is none of {}", setup.op, fmt::join(kOps, ", ")));
   if (setup.path != "network" && setup.path != "hosts")

@@ -64,6 +64,8 @@ TEST(SetupTest, ElementsAreOfAnyIntegerAndOperationsShowWhoIsInThem) {
     EXPECT_THAT(ErrorOf({.type = type}), AllOf(StartsWith("type: "), HasSubstr(type))) << type;
   for (const char* op : {"", "bor", "max", "avg"})
     EXPECT_THAT(ErrorOf({.op = op}), AllOf(StartsWith("op: "), HasSubstr(op))) << op;
+  EXPECT_EQ(Built({.type = "bfloat16"}).calls[0].count, kPathMtu / 2);
+  EXPECT_EQ(ErrorOf({.type = "float16", .op = "product"}), "op: of float16 sum alone");
   const struct Setup setup { .type = "uint8", .op = "bxor" };
   const auto replay = ParseReplay(Line(setup));
   ASSERT_TRUE(replay.ok());
