@@ -329,6 +329,9 @@ int main(int argc, char** argv) {
            "so often the next timer runs out although a host could make a call; any: however often")
       .ShowDefault();
   line.Add("--timeouts", &s.faults.timeouts, "timers that run out early").ShowDefault();
+  line.Add("--evictions", &s.faults.evictions,
+           "so often a sum loses its place in the pool at any time, as by groups that are not explored")
+      .ShowDefault();
   line.Add("--late-timers", &s.faults.late_timers,
            "so often time passes until the next timer is due while one that is due does not run, which "
            "then runs at any later time")

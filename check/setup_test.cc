@@ -207,8 +207,9 @@ TEST(SetupTest, StepsHaveNames) {
                        {ActionKind::kTimeout, 5},
                        {ActionKind::kLate, 1},
                        {ActionKind::kRun, 1},
+                       {ActionKind::kEvict, 0, 1},
                        {ActionKind::kDeliver, 6, 2}}),
-            "S3,D6,L2,R1,X0,T,C0,M4,G,E5,W1,A1,D6:2");
+            "S3,D6,L2,R1,X0,T,C0,M4,G,E5,W1,A1,V0:1,D6:2");
 }
 
 TEST(SetupTest, ABadReplayLineSaysWhichWord) {

@@ -7,6 +7,7 @@
 #include <bit>
 
 #include "check/snapshot.h"
+#include "incengine/modes/pooled.h"
 
 namespace epic {
 
@@ -87,6 +88,12 @@ inline void Snapshot::Recount(engine::Pool& pool) {
     ++pool.groups_.at(buffer.group).results;
     ++pool.results_;
   }
+}
+
+inline void Snapshot::Evict(engine::Engine& engine, uint32_t number, Nanos now, engine::Effects& effects) {
+  const engine::Pool::Evicted evicted = engine.pool_->Summing().at(number);
+  engine::Env env = engine.MakeEnv(now, engine.groups_.at(evicted.group), effects);
+  engine::TakeAway(evicted, env);
 }
 
 // Of a leg's queue pair: what QueuePair leaves out.

@@ -1,6 +1,8 @@
 // Mode V, pooled: mode III at a root, whose payloads lie in buffers that all such groups of the switch share.
 // A sum that loses its place goes on at the group's fallback server (docs/PROTOCOL-MODE-V.md, whose tables
 // these functions follow; DSA, sections III and V).
+#include "incengine/modes/pooled.h"
+
 #include <algorithm>
 #include <array>
 
@@ -289,6 +291,11 @@ class Pooled final : public ModeLogic {
 };
 
 }  // namespace
+
+void TakeAway(const Pool::Evicted& sum, Env& env) {
+  env.pool->LeavePlace(sum.buffer);
+  Proceed(Evict(sum, env), env);
+}
 
 const ModeLogic& PooledMode() {
   static const Pooled mode;

@@ -192,6 +192,16 @@ Pool::Taken Pool::Take(const Meeting& meeting, uint64_t group, Index index, Prio
   return taken;
 }
 
+std::vector<Pool::Evicted> Pool::Summing() const {
+  std::vector<Evicted> found;
+  for (const Place& place : places_) {
+    if (place.buffer == kNoBuffer || buffers_[place.buffer].use != Use::kSumming || !MayLeave(place.group))
+      continue;
+    found.push_back({.group = place.group, .index = place.index, .buffer = place.buffer});
+  }
+  return found;
+}
+
 void Pool::MarkWhole(uint32_t buffer) {
   EPIC_CHECK(buffers_[buffer].use == Use::kSumming);
   buffers_[buffer].use = Use::kWhole;

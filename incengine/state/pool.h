@@ -105,6 +105,9 @@ class Pool {
   // May one more buffer of the group be leaving? Not if it, or all groups of its server together, have as
   // many as they may.
   bool MayLeave(uint64_t group) const;
+  // What could be taken away from a group: every place in which one is summing that may send a part. By
+  // place.
+  std::vector<Evicted> Summing() const;
   // The buffer leaves its place, which is free. MayLeave must hold.
   void LeavePlace(uint32_t buffer);
   // A whole rest of the group waits in its place until MayLeave holds. Once for each.

@@ -172,6 +172,22 @@ TEST(PoolTest, GroupsOfOneServerHaveAQuarterBetweenThem) {
   EXPECT_FALSE(pool.MayLeave(3));
 }
 
+TEST(PoolTest, WhatCouldBeTakenAwayIsSummingAndMayLeave) {
+  Pool pool = WithGroups(Config(3, 5));
+  const Met first = Add(pool, kA, 5), second = Add(pool, kB, 6);
+  pool.MarkWhole(Add(pool, kB, 7).taken.buffer);
+  const auto found = pool.Summing();
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].buffer, first.taken.buffer);
+  EXPECT_EQ(found[1].buffer, second.taken.buffer);
+  EXPECT_EQ(found[1].group, kB);
+  EXPECT_EQ(found[1].index, 6);
+  pool.LeavePlace(first.taken.buffer);
+  Add(pool, kA, 8);
+  ASSERT_EQ(pool.Summing().size(), 1u) << "no more of its server's may leave";
+  EXPECT_EQ(pool.Summing()[0].group, kB);
+}
+
 TEST(PoolTest, WhatWaitsLeavesInTurn) {
   Pool pool = WithGroups(Config(4, 4));
   pool.Join(3, kServerOfA);
