@@ -18,6 +18,7 @@ struct FaultBounds {
   uint32_t timeouts = 0;     // that run out too early
   uint32_t crashes = 0;      // of switches, which lose their state; the control plane then ends the group
   uint32_t regroups = 0;  // how often the group is made anew when its calls have ended, with old packets left
+  uint32_t evictions = 0;    // of sums from their places in a pool, as by groups that are not explored
   uint32_t late_timers = 0;  // how often time passes while a timer that is due does not run
   uint32_t late_calls = 0;   // how often time passes while a host can make a call; or kNoBound
   bool reorder_any = false;  // channels keep no order at all: any packet may come next
@@ -37,6 +38,7 @@ enum class ActionKind : uint8_t {
   kTimeout,    // of a node's timer, at any time: its clock runs ahead of the others'
   kLate,       // time passes until the next timer is due, and that of a node which is due does not run yet
   kRun,        // a node's late timer runs, at any time
+  kEvict,      // a sum that is not whole loses its place in a switch's pool, the place-th of those that may
 };
 
 enum class HappensTo : uint8_t { kChannel, kNode, kAll };
@@ -62,6 +64,7 @@ inline constexpr std::array kActions = {
     ActionInfo{ActionKind::kTimeout, 'E', HappensTo::kNode, true, &FaultBounds::timeouts},
     ActionInfo{ActionKind::kLate, 'W', HappensTo::kNode, true, &FaultBounds::late_timers},
     ActionInfo{ActionKind::kRun, 'A', HappensTo::kNode, false, nullptr},
+    ActionInfo{ActionKind::kEvict, 'V', HappensTo::kNode, true, &FaultBounds::evictions},
 };
 constexpr const ActionInfo& Info(ActionKind kind) { return kActions[static_cast<size_t>(kind)]; }
 constexpr bool IsFault(ActionKind kind) { return Info(kind).fault; }
@@ -69,7 +72,7 @@ constexpr bool IsFault(ActionKind kind) { return Info(kind).fault; }
 struct Action {
   ActionKind kind = ActionKind::kDeliver;
   uint8_t object = 0;  // channel or node
-  uint8_t place = 0;   // of the packet in its channel; 0 is the oldest
+  uint8_t place = 0;   // of the packet in its channel, 0 is the oldest; of the sum (kEvict)
   friend bool operator==(Action, Action) = default;
 };
 

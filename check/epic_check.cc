@@ -314,7 +314,8 @@ int main(int argc, char** argv) {
            "bounce: hosts receive an AllReduce into the bytes that they send it from")
       .OneOf({"separate", "bounce"})
       .ShowDefault();
-  line.Add("--type", &s.type, "of elements: an integer, as int32, uint8 or int64").ShowDefault();
+  line.Add("--type", &s.type, "of elements: an integer, as int32 or uint8; or, of sums, bfloat16 or float16")
+      .ShowDefault();
   line.Add("--op", &s.op, "sum, product or bxor, which show who is in a result, and how often").ShowDefault();
   line.Add("--psn", &s.psn, "the first of every direction").ShowDefault();
   line.Add("--losses", &s.faults.losses, "at most so many packets lost").ShowDefault();
@@ -328,6 +329,9 @@ int main(int argc, char** argv) {
            "so often the next timer runs out although a host could make a call; any: however often")
       .ShowDefault();
   line.Add("--timeouts", &s.faults.timeouts, "timers that run out early").ShowDefault();
+  line.Add("--evictions", &s.faults.evictions,
+           "so often a sum loses its place in the pool at any time, as by groups that are not explored")
+      .ShowDefault();
   line.Add("--late-timers", &s.faults.late_timers,
            "so often time passes until the next timer is due while one that is due does not run, which "
            "then runs at any later time")

@@ -85,7 +85,7 @@ def configurations(files=TABLES):
     found = set()
     lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
     for options in itertools.chain.from_iterable(options_of(line) for line in lines if shlex.split(line, comments=True)):
-        if options.get("path") == "hosts" or "groups" in options or "slices" in options:
+        if options.get("path") == "hosts" or any(other in options for other in ("groups", "slices", "pool")):
             continue
         late = options["late-calls"]
         for call in options["collective"].split(","):

@@ -106,6 +106,8 @@ void Model::Give(Place& place, const System& system, int node, Event event, Effe
       return place.node->Crash();
     case ActionKind::kFail:
       return place.node->Fail(*effects);
+    case ActionKind::kEvict:
+      return place.node->Evict(event.with, *effects);
     default:
       break;
   }
@@ -208,6 +210,8 @@ void Model::AddNodeActions(std::span<const Word> state, int node, std::vector<Ac
   const bool over = LastLife(state) && Ended(state);
   if (!system().is_host(node) && !over && MayHappen(state, ActionKind::kCrash))
     actions->push_back({ActionKind::kCrash, object});
+  for (uint8_t sum = 0; sum < facts.summing && MayHappen(state, ActionKind::kEvict); ++sum)
+    actions->push_back({ActionKind::kEvict, object, sum});
 }
 
 // Whether what is under way to a host is taken in the order in which it is there, whatever others do before:
@@ -273,6 +277,8 @@ const Breach* Model::Apply(std::span<Word> state, Action action) {
     case ActionKind::kCrash:
     case ActionKind::kFail:
       return MoveAndCheck(state, node, {action.kind});
+    case ActionKind::kEvict:
+      return MoveAndCheck(state, node, {action.kind, action.place});
     case ActionKind::kTimeout:
     case ActionKind::kRun:
       return MoveAndCheck(state, node, TimeEvent(FactsOf(state, node).timer_in, ActionKind::kTime));

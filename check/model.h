@@ -90,7 +90,7 @@ class Model {
   // What a node is given: an action of its own, with the number of the packet or of the time that goes with
   // it.
   struct Event {
-    ActionKind kind = ActionKind::kStart;  // kDeliver, kStart, kTime, kLate, kCrash or kFail
+    ActionKind kind = ActionKind::kStart;  // kDeliver, kStart, kTime, kLate, kCrash, kFail or kEvict
     uint32_t with = 0;
     uint32_t Key() const { return static_cast<uint32_t>(kind) << 28 | with; }
   };

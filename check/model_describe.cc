@@ -54,6 +54,9 @@ std::string Model::Describe(std::span<const Word> state, Action action) const {
       return fmt::format("{}: timer, late", system().NodeName(action.object));
     case ActionKind::kCrash:
       return fmt::format("{} crashes", system().NodeName(action.object));
+    case ActionKind::kEvict:
+      return fmt::format("a sum at {} loses its place, the {}. of those that may",
+                         system().NodeName(action.object), action.place + 1);
     case ActionKind::kFail:
       return fmt::format("the control plane ends the group at {}", system().NodeName(action.object));
     case ActionKind::kRegroup:

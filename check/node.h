@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/check.h"
 #include "check/blobs.h"
 #include "check/invariant.h"
 #include "check/packets.h"
@@ -40,6 +41,7 @@ struct Facts {
   uint64_t granted = 0;
   uint64_t busy = 0;
   bool holds = false;     // switches: a group has their block, or something in their pool
+  uint8_t summing = 0;    // switches: so many sums may lose their places in the pool
   bool failed = false;    // the control plane has ended its part of the group, or it has crashed
   bool may_call = false;  // hosts: a call can be made now
   bool done = true;       // all calls have been made and have ended, and what was sent is acknowledged
@@ -72,9 +74,14 @@ class Node {
   virtual void Start(Effects& effects) = 0;
   // A switch loses all state of the group.
   virtual void Crash() = 0;
+  // At a switch the number-th of the sums that may lose their places does.
+  virtual void Evict(uint32_t number, Effects& effects);
   // What the control plane does to a node when its group has failed, or another rank's call was refused.
   virtual void Fail(Effects& effects) = 0;
 };
+
+// At any other node nothing lies in a pool.
+inline void Node::Evict(uint32_t, Effects&) { EPIC_CHECK(false); }
 
 std::unique_ptr<Node> MakeSwitchNode(const System& system, int node, Packets& packets, Blobs& blobs);
 std::unique_ptr<Node> MakeHostNode(const System& system, int node, Packets& packets, Blobs& blobs);

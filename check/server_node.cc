@@ -65,7 +65,7 @@ class ServerNode final : public Node, public roce::Memory {
     Effects& effects_;
   };
 
-  // All messages are of one packet, and read as they come.
+  // All come to the same place, and are read as they come.
   void PostReceives() {
     roce::RecvWr wr;
     wr.sges.count = 1;
@@ -88,6 +88,7 @@ class ServerNode final : public Node, public roce::Memory {
     if (!wrong.empty() && !effects.breach)
       effects.breach = {Invariant::kPlace, fmt::format("is sent a message that has no place: {}", wrong)};
     for (fallback::Sums::Fetched sum; server_.sums.NextFetched(&sum);) Send(sum);
+    std::ranges::fill(std::span(server_.memory).first(done.bytes), uint8_t{0});  // what has been read is gone
     PostReceives();
   }
 

@@ -140,7 +140,7 @@ Status CheckRanges(const Setup& setup) {
   if (!within(setup.window, 1, 16)) return Invalid("window: 1 to 16");
   if (setup.psn > Psn::kMask) return Invalid("psn: 24 bits");
   for (const uint32_t bound : {setup.faults.losses, setup.faults.duplicates, setup.faults.reorderings,
-                               setup.faults.timeouts, setup.faults.late_timers}) {
+                               setup.faults.timeouts, setup.faults.late_timers, setup.faults.evictions}) {
     if (bound > kMostFaults) return Invalid("faults: at most 200 of a kind");
   }
   if (std::ranges::find(kCallsMade, setup.calls) == kCallsMade.end())
@@ -156,8 +156,12 @@ Status CheckRanges(const Setup& setup) {
   if (setup.buffers != "separate" && setup.buffers != "bounce")
     return Invalid(fmt::format("buffers: '{}' is neither separate nor bounce", setup.buffers));
   const auto type = TypeNamed(setup.type);
-  if (!type || !CanReduce(ReduceOp::kBitXor, *type))
-    return Invalid(fmt::format("type: '{}' is no integer, as int32, uint8 or int64", setup.type));
+  const bool rounds = type && AccumulatorFactor(*type) == 2;
+  if (!type || !(rounds || CanReduce(ReduceOp::kBitXor, *type))) {
+    return Invalid(
+        fmt::format("type: '{}' is no integer, as int32, uint8 or int64, nor of 16 bits", setup.type));
+  }
+  if (rounds && setup.op != "sum") return Invalid(fmt::format("op: of {} sum alone", setup.type));
   if (std::ranges::find(kOps, setup.op) == kOps.end())
     return Invalid(fmt::format("op: '{}' is none of {}", setup.op, fmt::join(kOps, ", ")));
   if (setup.path != "network" && setup.path != "hosts")
@@ -279,6 +283,7 @@ std::string Line(const Setup& s) {
   add("duplicates", s.faults.duplicates);
   add("reorderings", s.faults.reorderings);
   add("timeouts", s.faults.timeouts);
+  add("evictions", s.faults.evictions);
   add("late-timers", s.faults.late_timers);
   add("crashes", s.faults.crashes);
   add("regroups", s.faults.regroups);
@@ -308,7 +313,8 @@ std::optional<Action> StepNamed(const std::string& text) {
   const auto object = Number(text.substr(1, colon - 1));
   const auto place = colon == text.size() ? std::optional<uint32_t>(0) : Number(text.substr(colon + 1));
   if (!object || *object > UINT8_MAX || !place || *place > UINT8_MAX) return std::nullopt;
-  if (*place > 0 && info->happens_to != HappensTo::kChannel) return std::nullopt;
+  if (*place > 0 && info->happens_to != HappensTo::kChannel && info->kind != ActionKind::kEvict)
+    return std::nullopt;
   return Action{info->kind, static_cast<uint8_t>(*object), static_cast<uint8_t>(*place)};
 }
 
@@ -317,7 +323,7 @@ std::optional<Action> StepNamed(const std::string& text) {
 StatusOr<Replay> ParseReplay(const std::string& line) {
   Replay replay;
   Setup& setup = replay.setup;
-  const std::array<std::pair<std::string_view, uint32_t*>, 16> numbers = {
+  const std::array<std::pair<std::string_view, uint32_t*>, 17> numbers = {
       {{"messages", &setup.messages},
        {"tokens", &setup.tokens},
        {"groups", &setup.groups},
@@ -331,6 +337,7 @@ StatusOr<Replay> ParseReplay(const std::string& line) {
        {"duplicates", &setup.faults.duplicates},
        {"reorderings", &setup.faults.reorderings},
        {"timeouts", &setup.faults.timeouts},
+       {"evictions", &setup.faults.evictions},
        {"late-timers", &setup.faults.late_timers},
        {"crashes", &setup.faults.crashes},
        {"regroups", &setup.faults.regroups}}};

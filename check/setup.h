@@ -35,7 +35,7 @@ struct Setup {
   uint32_t psn = 0xfffffe;               // first PSN of every direction
   std::string send_windows = "fixed";    // or "changing": SystemConfig::changes_windows
   std::string buffers = "separate";      // or "bounce": where calls lie at the hosts (SystemConfig::bounces)
-  std::string type = "int32";            // of elements: any integer
+  std::string type = "int32";            // of elements: any integer; of sums also bfloat16, float16
   std::string op = "sum";  // sum, product, bxor: those that show who is in a result, and how often
   FaultBounds faults;
   std::string late_calls = "0";        // a number; any

@@ -40,7 +40,8 @@ Status PlacePool(const Setup& setup, SystemConfig* config) {
   if (policy == kPolicies.end())
     return Invalid(
         fmt::format("pool-policy: '{}' is none of priority, fcfs, always, coin", setup.pool_policy));
-  if (setup.pool == 0) return absl::OkStatus();
+  if (setup.pool == 0)
+    return setup.faults.evictions == 0 ? absl::OkStatus() : Invalid("evictions: there is no pool");
   if (setup.pool > kMostPlaces) return Invalid(fmt::format("pool: 1 to {} places", kMostPlaces));
   config->pool = {.places = setup.pool,
                   .policy = static_cast<engine::PoolPolicy>(policy - kPolicies.begin())};

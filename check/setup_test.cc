@@ -64,6 +64,8 @@ TEST(SetupTest, ElementsAreOfAnyIntegerAndOperationsShowWhoIsInThem) {
     EXPECT_THAT(ErrorOf({.type = type}), AllOf(StartsWith("type: "), HasSubstr(type))) << type;
   for (const char* op : {"", "bor", "max", "avg"})
     EXPECT_THAT(ErrorOf({.op = op}), AllOf(StartsWith("op: "), HasSubstr(op))) << op;
+  EXPECT_EQ(Built({.type = "bfloat16"}).calls[0].count, kPathMtu / 2);
+  EXPECT_EQ(ErrorOf({.type = "float16", .op = "product"}), "op: of float16 sum alone");
   const struct Setup setup { .type = "uint8", .op = "bxor" };
   const auto replay = ParseReplay(Line(setup));
   ASSERT_TRUE(replay.ok());
@@ -205,8 +207,9 @@ TEST(SetupTest, StepsHaveNames) {
                        {ActionKind::kTimeout, 5},
                        {ActionKind::kLate, 1},
                        {ActionKind::kRun, 1},
+                       {ActionKind::kEvict, 0, 1},
                        {ActionKind::kDeliver, 6, 2}}),
-            "S3,D6,L2,R1,X0,T,C0,M4,G,E5,W1,A1,D6:2");
+            "S3,D6,L2,R1,X0,T,C0,M4,G,E5,W1,A1,V0:1,D6:2");
 }
 
 TEST(SetupTest, ABadReplayLineSaysWhichWord) {

@@ -37,6 +37,8 @@ struct Snapshot {
   // Of the pool, for an engine that has one. Groups' contexts follow it.
   template <typename A>
   static void Pool(A& a, Of<A, engine::Engine>& engine);
+  // What another group's index does to the number-th sum that may lose its place.
+  static void Evict(engine::Engine& engine, uint32_t number, Nanos now, engine::Effects& effects);
 
   // Of a fallback server.
   template <typename A>

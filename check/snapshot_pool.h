@@ -7,6 +7,7 @@
 #include <bit>
 
 #include "check/snapshot.h"
+#include "incengine/modes/pooled.h"
 
 namespace epic {
 
@@ -32,7 +33,7 @@ inline bool Snapshot::IsAwaited(const engine::Engine& engine, uint32_t buffer) {
 template <typename A>
 void Snapshot::Pool(A& a, Of<A, engine::Engine>& engine) {
   auto& pool = *engine.pool_;
-  auto& [config, at, places, buffers, spare, free, in_use, results, hand, attempts, groups] = pool;
+  auto& [config, at, places, buffers, spare, free, in_use, results, hand, attempts, groups, servers] = pool;
   NotSaved(at, spare, free, in_use, results);  // they follow from the others
   a.Numbers(hand);
   if (config.policy == engine::PoolPolicy::kCoin) {
@@ -52,6 +53,11 @@ void Snapshot::Pool(A& a, Of<A, engine::Engine>& engine) {
     const bool used = use != engine::Pool::Use::kSpare;
     Filled(a, used && !IsAwaited(engine, static_cast<uint32_t>(b)), bytes);
   }
+  for (auto& [address, server] : servers) {
+    auto& [owners, leaving, waiting] = server;
+    NotSaved(owners, leaving);
+    Sequence(a, waiting, [&a](auto& group) { a.Numbers(group); });
+  }
   if constexpr (A::kReads) Recount(pool);
 }
 
@@ -62,7 +68,8 @@ inline void Snapshot::Recount(engine::Pool& pool) {
   pool.free_.clear();
   pool.in_use_ = pool.results_ = 0;
   for (auto& [id, group] : pool.groups_) {
-    auto& [leaving, results, counters] = group;
+    auto& [server, leaving, results, counters] = group;
+    pool.servers_.at(server).leaving = 0;
     leaving = results = 0;
     counters = {};
   }
@@ -76,11 +83,17 @@ inline void Snapshot::Recount(engine::Pool& pool) {
   for (uint32_t b = 0; b < pool.buffers_.size(); ++b) {
     const auto& buffer = pool.buffers_[b];
     if (buffer.use == Use::kSpare) pool.spare_.push_back(b);
-    if (buffer.use == Use::kLeaving) ++pool.groups_.at(buffer.group).leaving;
+    if (buffer.use == Use::kLeaving) pool.CountLeaving(buffer.group);
     if (buffer.use != Use::kResult) continue;
     ++pool.groups_.at(buffer.group).results;
     ++pool.results_;
   }
+}
+
+inline void Snapshot::Evict(engine::Engine& engine, uint32_t number, Nanos now, engine::Effects& effects) {
+  const engine::Pool::Evicted evicted = engine.pool_->Summing().at(number);
+  engine::Env env = engine.MakeEnv(now, engine.groups_.at(evicted.group), effects);
+  engine::TakeAway(evicted, env);
 }
 
 // Of a leg's queue pair: what QueuePair leaves out.
@@ -103,7 +116,7 @@ void Snapshot::Inlined(A& a, Of<A, roce::QueuePair>& qp) {
 template <typename A>
 void Snapshot::Pooled(A& a, Of<A, engine::Engine>& engine, Of<A, engine::Context>& ctx) {
   auto& [qp, pool_at, buffer_bytes, own_at, own_taken, priority, opened_end, freed_end, held, whole, fetching,
-         poll, lost, let_go, bytes_sent, bytes_back] = *ctx.pooled;
+         poll, end, let_go, bytes_sent, bytes_back] = *ctx.pooled;
   NotSaved(pool_at, priority);
   check::Regions buffers;
   buffers.Add({static_cast<const uint8_t*>(nullptr), engine.pool_->buffers() * buffer_bytes});
@@ -111,7 +124,7 @@ void Snapshot::Pooled(A& a, Of<A, engine::Engine>& engine, Of<A, engine::Context
   buffers.Add({std::bit_cast<const uint8_t*>(engine::kOwnAddress), own_bytes});
   QueuePair(a, qp, buffers);
   Inlined(a, qp);
-  a.Numbers(own_taken, opened_end, freed_end, poll, lost, let_go);
+  a.Numbers(own_taken, opened_end, freed_end, poll, end, let_go);
   const auto own = engine.arena_.At(ctx.arena_offset + own_at, own_bytes);
   Filled(a, own_taken && !IsAwaited(*ctx.pooled, engine::kOwnBuffer), own);
   for (auto* indices : {&held, &whole}) Sequence(a, *indices, [&a](auto& index) { a.Numbers(index); });
@@ -136,6 +149,7 @@ void Snapshot::Server(A& a, Of<A, check::Server>& server) {
     sent = turn;
     std::ranges::fill(memory, uint8_t{0});
   }
+  a.Blob(std::span(memory).first(check::Server::kSlotBytes));  // of a message of which not all has come
   for (size_t i = 0; i < qp.tx_.sends.size(); ++i) {
     const roce::Sge& sge = qp.tx_.sends[i].sges.sge[0];
     a.Blob(std::span(memory).subspan(sge.address - std::bit_cast<uint64_t>(memory.data()), sge.length));

@@ -69,7 +69,10 @@ class SwitchNode final : public Node {
         facts.timer_in = std::min(facts.timer_in, std::max<Nanos>(ctx.timer_at - now_, 0));
     }
     for (const auto& [id, block] : engine_.blocks()) facts.holds = facts.holds || block.holder.has_value();
-    if (const auto& pool = engine_.pool()) facts.holds = pool->spare() < pool->buffers();
+    if (const auto& pool = engine_.pool()) {
+      facts.holds = pool->spare() < pool->buffers();
+      facts.summing = static_cast<uint8_t>(pool->Summing().size());
+    }
     return facts;
   }
 
@@ -94,6 +97,11 @@ class SwitchNode final : public Node {
   void Start(Effects&) override { EPIC_CHECK(false); }
   void Crash() override {
     for (int group = 0; group < system_.groups(); ++group) engine_.Remove(GroupId(group), 0);
+  }
+  void Evict(uint32_t number, Effects& effects) override {
+    Sink sink(*this, effects);
+    Snapshot::Evict(engine_, number, now_, sink);
+    CheckState(effects);
   }
   void Fail(Effects&) override {
     for (int group = 0; group < system_.groups(); ++group) engine_.Fail(GroupId(group), 0);

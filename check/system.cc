@@ -72,6 +72,9 @@ uint64_t System::Element(size_t call, uint32_t rank, int64_t part, uint64_t at, 
   x = (x ^ (x >> 29)) * 0x9e3779b97f4a7c15u;
   // Odd and of 24 bits; the square of what is 3 modulo 8 differs from it in every type.
   const uint64_t value = x >> 40 | 1;
+  // Of 16-bit numbers with a fraction these bits are a small one, and none that is infinite or none.
+  const DataType type = config_.calls[call].type;
+  if (type == DataType::kFloat16 || type == DataType::kBFloat16) return (value & 0x1fff) | 0x2000;
   return config_.calls[call].op == ReduceOp::kProduct ? (value & ~uint64_t{7}) | 3 : value;
 }
 

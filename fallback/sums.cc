@@ -81,9 +81,9 @@ std::string_view Sums::Add(const Call& call, Index index, bool last, std::span<c
   const size_t wire = WireBytes(call.layout, group_.path_mtu, index - call.open.control_index);
   if (wire == 0) return "index";
   if (bytes.size() != (reduces ? AccumulatorBytes(header.op, header.type, wire) : wire)) return "length";
-  const auto [it, first] = sums_.try_emplace(index);
-  if (first && sums_.size() > group_.slots) return "slots";
-  Sum& sum = it->second;
+  const bool first = !sums_.contains(index);
+  if (first && sums_.size() >= group_.slots) return "slots";
+  Sum& sum = sums_[index];
   if (sum.whole) return "order";
   if (first) {
     sum.bytes.assign(bytes.begin(), bytes.end());

@@ -105,6 +105,7 @@ TEST_F(SumsTest, NoMoreIndicesThanTheGroupHasSlots) {
   EXPECT_EQ(Open(AllReduceOf(64 * 9)), "");
   for (Index index = 1; index <= 8; ++index) EXPECT_EQ(Part(index, 1), "");
   EXPECT_EQ(Part(9, 1), "slots");
+  EXPECT_EQ(sums.size(), 8u) << "of what is refused nothing stays";
 }
 
 TEST_F(SumsTest, SixteenBitElementsAreRoundedOnce) {

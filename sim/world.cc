@@ -65,7 +65,10 @@ World::World(const WorldConfig& config, uint64_t seed)
   }
   for (int h = 0; h < hosts; ++h) Connect(switches + h, config.tree.rank_switch[static_cast<size_t>(h)]);
   for (const auto& [a, b] : config.tree.more_links) links_.Connect(a, b, LinkTakesSuperFrames(a));
-  for (int s = 0; s < switches; ++s) engines_.emplace_back(AddressOf(s), links_.ports(s), config.arena_bytes);
+  for (int s = 0; s < switches; ++s) {
+    engines_.emplace_back(AddressOf(s), links_.ports(s), config.arena_bytes);
+    if (config.pool) EPIC_CHECK(engines_.back().MakePool(*config.pool).ok());
+  }
   group_of_block_.assign(kQpnBlocks, -1);
   if (config.first_group) AddGroup(FirstGroupOf(config));
 }
@@ -143,9 +146,11 @@ void World::Arrive(const LinkFrame& frame) {
     // All are of one queue pair.
     group = seen.group;
     rank = static_cast<int>(Raw(seen.packet->bth.dest_qp) % kGroupQpns - kLowerQpn) - switches();
+    if (rank == ranks(group)) return Of(group).server->OnPacket(now_, *seen.packet);
     // One that is gone: its NIC knows no such number.
     if (host(rank, group).alive()) host(rank, group).OnPacket(now_, *seen.packet);
   });
+  if (rank >= 0 && rank == ranks(group)) return PollServer(group);
   if (rank >= 0) PollRank(group, rank);
 }
 
@@ -180,6 +185,18 @@ void World::SettleRank(int group, int rank) {
   At(RunsAt(deadline), [this, group, rank] { PollRank(group, rank); });
 }
 
+void World::PollServer(int group) {
+  Group& of = Of(group);
+  const int node = node_of_host(*of.spec.server_host);
+  if (IsDown(node)) return;
+  HostSink sink(*this, node);
+  of.server->Poll(now_, sink);
+  const Nanos deadline = of.server->next_deadline();
+  if (!IsNews(deadline, of.server_deadline)) return;
+  of.server_deadline = deadline;
+  At(RunsAt(deadline), [this, group] { PollServer(group); });
+}
+
 // When a timer runs that is due at a time.
 Nanos World::RunsAt(Nanos deadline) {
   if (config_.late_timers_ns == 0 || timer_choices_.Below(2) == 0) return deadline;
@@ -196,6 +213,7 @@ void World::Freeze(int host_number, Nanos until) {
       if (Of(g).spec.rank_host[static_cast<size_t>(r)] == host_number)
         At(until, [this, g, r] { PollRank(g, r); });
     }
+    if (Of(g).spec.server_host == host_number) At(until, [this, g] { PollServer(g); });
   }
 }
 
@@ -203,6 +221,7 @@ void World::CrashEngine(int s, Nanos until) {
   const auto n = static_cast<size_t>(s);
   down_until_[n] = std::max(down_until_[n], until);
   engines_[n] = engine::Engine(AddressOf(s), links_.ports(s), config_.arena_bytes);
+  if (config_.pool) EPIC_CHECK(engines_[n].MakePool(*config_.pool).ok());
   std::erase_if(switch_deadline_, [s](const auto& timer) { return timer.first.first == s; });
 }
 

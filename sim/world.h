@@ -15,6 +15,7 @@
 #include "sim/choices.h"
 #include "sim/event_queue.h"
 #include "sim/fabric.h"
+#include "sim/fallback_server.h"
 #include "sim/host.h"
 #include "sim/links.h"
 #include "sim/nic.h"
@@ -43,6 +44,10 @@ struct GroupSpec {
   // Its memory in every switch is this block; 0: its own.
   uint64_t block = 0;
   size_t block_bytes = 0;
+  // Its payloads lie in the pool of the one switch that its hosts are below, and this host is its fallback
+  // server, as no rank's.
+  std::optional<int> server_host = std::nullopt;
+  uint32_t priority = 1u << 16;  // of its places there: 16.16 bits
   // Its ranks call each other alone: no switch has a context of it, and none of their calls may go by one.
   bool by_hosts_alone = false;
 };
@@ -85,6 +90,7 @@ struct WorldConfig {
   uint64_t invocation_bytes = kMaxBytes;  // most data of an invocation: longer calls are made in slices
   Nanos packet_life_ns = 0;           // longest time by which a copy that lingers comes late
   size_t arena_bytes = 1 << 20;
+  std::optional<engine::PoolConfig> pool;  // of each switch
   SuperFrameLinks super_frames = SuperFrameLinks::kNone;
   // If more: each timer of a switch or a rank runs late by up to so much, half of them; packets do not wait
   // for it. So a machine does that is busy with something else.
@@ -154,6 +160,9 @@ class World {
   bool TakesSuperFrames(int node, PortId port) const { return links_.TakesSuperFrames(node, port); }
   // Packets that came to a host for a queue pair between ranks that it has not.
   int64_t unclaimed() const { return unclaimed_; }
+
+  // Of a group whose payloads lie in a pool.
+  const FallbackServer& server(int group) const { return *Of(group).server; }
 
   // No call of the group is running, and all that its ranks have sent is acknowledged.
   bool AllDone(int group = 0) const;
@@ -237,6 +246,8 @@ class World {
     std::vector<Nanos> deadline;  // of each rank's one timer
     std::vector<std::unique_ptr<RankTurn>> turns;
     std::vector<RankPeers> peers;
+    std::unique_ptr<FallbackServer> server;  // of a group in a pool
+    Nanos server_deadline = kNever;          // of its one timer
     uint32_t peer_qpns = 0;  // given out
   };
   struct Members {
@@ -264,12 +275,14 @@ class World {
   bool LinkTakesSuperFrames(int child) const;
   Ipv4 BorneTo(const Edge& edge, const GroupSpec& spec);
   HostConfig ConnectGroup(const Edge& edge, const GroupSpec& spec, std::vector<engine::GroupConfig>& configs);
+  void ConnectServer(const GroupSpec& spec, std::vector<engine::GroupConfig>& configs);
   HostConfig WithOwn(HostConfig end);
   int AddRanks(const GroupSpec& spec, const PlannedGroup& planned);
   void Transmit(int node, PortId port, const roce::Packet& packet, uint16_t ip_id, bool joins);
   void Arrive(const LinkFrame& frame);
   void PollRank(int group, int rank);
   void SettleRank(int group, int rank);
+  void PollServer(int group);
   bool WantsPoll(int group, int rank) const;
   void PollRanks(bool all);
   Nanos RunsAt(Nanos deadline);

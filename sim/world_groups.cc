@@ -34,6 +34,7 @@ engine::GroupConfig ContextOf(const GroupSpec& spec, size_t s, const WorldConfig
   context.mode = spec.mode.At(s);
   context.block = spec.block;
   context.block_bytes = spec.block_bytes;
+  context.priority = spec.priority;
   return context;
 }
 
@@ -123,6 +124,22 @@ HostConfig World::ConnectGroup(const Edge& edge, const GroupSpec& spec,
           .inline_bytes = config_.inline_bytes};
 }
 
+// The leg of a group whose payloads lie in a pool. At its host the queue pair has the number of a rank more.
+void World::ConnectServer(const GroupSpec& spec, std::vector<engine::GroupConfig>& configs) {
+  const auto below = static_cast<size_t>(config_.tree.rank_switch[static_cast<size_t>(*spec.server_host)]);
+  const int node = node_of_host(*spec.server_host);
+  const uint32_t number = static_cast<uint32_t>(*spec.qpns) * kGroupQpns + static_cast<uint32_t>(switches()) +
+                          static_cast<uint32_t>(spec.rank_host.size());
+  configs[below].server = engine::EndpointConfig{.local_qpn = Qpn{number + kUpperQpn},
+                                                 .remote_ip = AddressOf(node),
+                                                 .remote_qpn = Qpn{number + kLowerQpn},
+                                                 .port = parent_port_[static_cast<size_t>(node)],
+                                                 .in_psn = FirstPsn(),
+                                                 .out_psn = FirstPsn(),
+                                                 .super_frames = LinkTakesSuperFrames(node),
+                                                 .ranks = {}};
+}
+
 // With what all ranks of the world have alike.
 HostConfig World::WithOwn(HostConfig end) {
   end.wake = &wanting_;
@@ -153,11 +170,17 @@ int World::AddGroup(const GroupSpec& as_given) {
     const int parent = config_.tree.rank_switch[static_cast<size_t>(spec.rank_host[r])];
     planned.ends.push_back(ConnectGroup({.rank = static_cast<int>(r), .parent = parent}, spec, configs));
   }
+  if (spec.server_host) ConnectServer(spec, configs);
   for (size_t s = 0; s < configs.size(); ++s) {
     if (!configs[s].children.empty() && !spec.by_hosts_alone)
       EPIC_CHECK(engines_[s].Install(configs[s]).ok());
   }
-  return AddRanks(spec, planned);
+  const int group = AddRanks(spec, planned);
+  if (spec.server_host) {
+    const int s = config_.tree.rank_switch[static_cast<size_t>(*spec.server_host)];
+    Of(group).server = std::make_unique<FallbackServer>(configs[static_cast<size_t>(s)], AddressOf(s));
+  }
+  return group;
 }
 
 int World::AddRanks(const PlannedGroup& planned) {

@@ -47,6 +47,20 @@ Status NoRoom(const Arena& arena, size_t bytes, Shortage* shortage) {
                                                                 bytes, arena.free_bytes(), arena.size()));
 }
 
+const char* Words(LegFailure why) {
+  switch (why) {
+    case LegFailure::kNone:
+      break;
+    case LegFailure::kMessage:
+      return "it sent a message that was not asked for, or has another kind, index or length";
+    case LegFailure::kRefused:
+      return "it refused a message";
+    case LegFailure::kOverrun:
+      return "more messages were under way than it may have";
+  }
+  return "it has not";
+}
+
 // Of an installed group.
 const ModeLogic& ModeOf(const Context& ctx) { return RowOf(ctx.config).logic(); }
 
@@ -116,7 +130,7 @@ StatusOr<size_t> Engine::Install(const GroupConfig& config, Shortage* shortage) 
   if (config.parent) by_qpn_[Raw(config.parent->local_qpn)] = {config.group_id, kParent};
   if (config.server) {
     by_qpn_[Raw(config.server->local_qpn)] = {config.group_id, kServer};
-    pool_->Join(config.group_id);
+    pool_->Join(config.group_id, config.server->remote_ip);
   }
   const size_t bytes = ctx.arena_bytes;
   if (FindMode(config.mode)->bears_hosts) ++bearing_groups_;
@@ -211,6 +225,18 @@ void Engine::Fail(uint64_t group_id, uint32_t generation) {
     Free(it->second, *block);
     Resize(*block);
   }
+}
+
+Status Engine::LegStatus(uint64_t group_id) const {
+  const auto it = groups_.find(group_id);
+  if (it == groups_.end())
+    return MakeStatus(StatusCode::kNotFound, fmt::format("group_id {} is not installed", group_id));
+  const Context& ctx = it->second;
+  if (!ctx.pooled || ctx.pooled->end == LegFailure::kNone) return absl::OkStatus();
+  const uint32_t ip = Raw(ctx.config.server->remote_ip);
+  return MakeStatus(StatusCode::kUnavailable,
+                    fmt::format("server: the leg to {}.{}.{}.{} has ended: {}", ip >> 24, ip >> 16 & 0xff,
+                                ip >> 8 & 0xff, ip & 0xff, Words(ctx.pooled->end)));
 }
 
 bool Engine::Bears(const roce::Packet& packet) const {

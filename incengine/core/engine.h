@@ -55,6 +55,10 @@ class Engine {
   // Stops a group: its packets are dropped as kGroupFailed until it is removed.
   void Fail(uint64_t group_id, uint32_t generation);
 
+  // OK, or UNAVAILABLE when the leg to the group's fallback server has ended, and the group has failed by it:
+  // the message has the server's address, and why. NOT_FOUND: no such group.
+  Status LegStatus(uint64_t group_id) const;
+
   // A RoCE packet that came in by a port, its ICRC verified: to this switch's address, or one that it Bears.
   // Packets to other addresses are not for the engine.
   void OnPacket(Nanos now, PortId port, const roce::Packet& packet, Effects& effects);

@@ -246,6 +246,18 @@ class EnginePoolTest : public testing::Test, public Effects {
     FromServer(group, kind, index, {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
   }
 
+  // A NAK of the server: it refuses the packet with this PSN.
+  void Refuse(uint64_t group, Psn psn) {
+    roce::Packet nak;
+    nak.src_ip = kServerIp;
+    nak.dst_ip = kSwitchIp;
+    nak.bth.dest_qp = Qpn{0x100 * static_cast<uint32_t>(group) + 0xf};
+    nak.bth.opcode = roce::Opcode::kRcAck;
+    nak.bth.psn = psn;
+    nak.aeth.syndrome = roce::kSyndromeNakInvalidRequest;
+    engine.OnPacket(now, kServerPort, nak, *this);
+  }
+
   // The first call of a group: an AllReduce of so many packets of 64 INT32. Its index is 0, its data follow.
   void Call(uint64_t group, uint32_t ranks, uint64_t packets) {
     for (uint32_t rank = 0; rank < ranks; ++rank) {

@@ -1,6 +1,8 @@
 // Mode V, pooled: mode III at a root, whose payloads lie in buffers that all such groups of the switch share.
 // A sum that loses its place goes on at the group's fallback server (docs/PROTOCOL-MODE-V.md, whose tables
 // these functions follow; DSA, sections III and V).
+#include "incengine/modes/pooled.h"
+
 #include <algorithm>
 #include <array>
 
@@ -51,6 +53,7 @@ void SendPart(Context& ctx, Slot& slot, const Position& position, bool last) {
 void SendRest(Context& ctx, Slot& slot, const Position& position, Env& env) {
   if (!env.pool->MayLeave(ctx.config.group_id)) {
     env.pool->MarkWhole(slot.buffer);
+    env.pool->Await(ctx.config.group_id);
     return Insert(ctx.pooled->held, slot.index);
   }
   env.pool->LeavePlace(slot.buffer);
@@ -120,15 +123,6 @@ void FreeAcknowledged(Context& ctx, Env& env) {
   }
 }
 
-void SendHeldRests(Context& ctx, Env& env) {
-  PooledState& state = *ctx.pooled;
-  while (!state.held.empty() && env.pool->MayLeave(ctx.config.group_id)) {
-    Slot& slot = SlotOf(ctx, state.held.front(), env.arena);
-    state.held.pop_front();
-    SendRest(ctx, slot, *Locate(ctx, slot.index), env);
-  }
-}
-
 // Asks for the sums for which there are buffers. The group's own is for the result that is due next alone: in
 // any other it would wait for that one.
 void FetchSums(Context& ctx, Env& env) {
@@ -163,6 +157,7 @@ void LetGo(Context& ctx, Env& env) {
   state.fetching.clear();
   state.whole.clear();
   state.held.clear();
+  env.pool->StopWaiting(ctx.config.group_id);
   for (Index at = 0; at < static_cast<Index>(ctx.config.slots); ++at) {
     Slot& slot = SlotOf(ctx, at, env.arena);
     if (slot.buffer == kNoBuffer) continue;
@@ -171,12 +166,17 @@ void LetGo(Context& ctx, Env& env) {
   }
 }
 
-// By a message that may not be there, a NAK of the server, or because more was posted than can be.
-void EndLeg(Context& ctx, Env& env) {
-  if (ctx.pooled->lost || ctx.pooled->let_go) return;
-  ctx.pooled->lost = true;
+void EndLeg(Context& ctx, LegFailure why, Env& env) {
+  if (ctx.state != GroupState::kRunning) return;
+  if (ctx.pooled->end == LegFailure::kNone) ctx.pooled->end = why;
   ctx.state = GroupState::kFailed;
   Drop(ctx, ctx.server, DropReason::kUnexpectedResult, env);
+}
+
+// If the leg has ended the group has failed, and what has failed lets go.
+void LetGoIfEnded(Context& ctx, Env& env) {
+  if (ctx.pooled->qp.state() != roce::QpState::kRts) EndLeg(ctx, LegFailure::kRefused, env);
+  if (ctx.state != GroupState::kRunning && !ctx.pooled->let_go) LetGo(ctx, env);
 }
 
 // The sum of the index that was asked for first. False if it is not.
@@ -218,17 +218,33 @@ bool TakeCompletions(Context& ctx, bool* ok, Env& env) {
   return any;
 }
 
+// Asks for what can be asked for, and sends what the leg has.
+void Proceed(Context& ctx, Env& env) {
+  if (ctx.state != GroupState::kRunning) return;
+  FetchSums(ctx, env);
+  PollLeg(ctx, env);
+  LetGoIfEnded(ctx, env);
+}
+
+// Rests that have waited for others to be acknowledged, in turn: of all groups of this one's server.
+void SendHeldRests(Context& ctx, Env& env) {
+  while (const auto turn = env.pool->NextToLeave(ctx.config.group_id)) {
+    Context& of = env.groups->at(*turn);
+    Slot& slot = SlotOf(of, of.pooled->held.front(), env.arena);
+    of.pooled->held.pop_front();
+    SendRest(of, slot, *Locate(of, slot.index), env);
+    if (&of != &ctx) Proceed(of, env);
+  }
+}
+
 // What has become possible: buffers that come back, sums that can be asked for, packets of the leg.
 void Settle(Context& ctx, Env& env) {
   FreeAcknowledged(ctx, env);
-  if (ctx.pooled->qp.state() != roce::QpState::kRts) EndLeg(ctx, env);
-  if (ctx.state != GroupState::kRunning) {
-    if (!ctx.pooled->let_go) LetGo(ctx, env);
-    return;
-  }
+  LetGoIfEnded(ctx, env);
   SendHeldRests(ctx, env);
-  FetchSums(ctx, env);
-  PollLeg(ctx, env);
+  Proceed(ctx, env);
+  // Others of its server may be removed, and nothing comes of them that it could wait for.
+  if (!ctx.pooled->held.empty()) ArmTimer(ctx, env.now + ctx.config.prompt_ns, env);
 }
 
 void OfServer(Context& ctx, const roce::Packet& packet, Env& env) {
@@ -241,7 +257,7 @@ void OfServer(Context& ctx, const roce::Packet& packet, Env& env) {
   if (after.out_of_sequence != before.out_of_sequence) Drop(ctx, ctx.server, DropReason::kGap, env);
   bool ok = after.rnr_naks_sent == before.rnr_naks_sent;  // a sum that was not asked for has no receive
   const bool any = TakeCompletions(ctx, &ok, env);
-  if (!ok) EndLeg(ctx, env);
+  if (!ok) EndLeg(ctx, LegFailure::kMessage, env);
   if (any && ctx.state == GroupState::kRunning) AdvanceUp(ctx, env);
   Settle(ctx, env);
 }
@@ -258,7 +274,7 @@ void OfChild(Context& ctx, EndpointId from, const roce::Packet& packet, Env& env
   AugmentedLogic().OnPacket(ctx, from, packet, env);
   env.contributions = nullptr;
   Settle(ctx, env);
-  if (contributions.evicted() != nullptr) PollLeg(*contributions.evicted(), env);
+  if (contributions.evicted() != nullptr) Proceed(*contributions.evicted(), env);
 }
 
 class Pooled final : public ModeLogic {
@@ -275,6 +291,11 @@ class Pooled final : public ModeLogic {
 };
 
 }  // namespace
+
+void TakeAway(const Pool::Evicted& sum, Env& env) {
+  env.pool->LeavePlace(sum.buffer);
+  Proceed(Evict(sum, env), env);
+}
 
 const ModeLogic& PooledMode() {
   static const Pooled mode;

@@ -49,10 +49,15 @@ class LegSink final : public roce::PacketSink {
 // Bytes of the control header in front of the data in a buffer: they stay here.
 size_t HeaderBytesAt(const Position& position) { return position.control ? HeaderBytesIn(position.at) : 0; }
 
+void Overrun(PooledState& state) {
+  if (state.end == LegFailure::kNone) state.end = LegFailure::kOverrun;
+  state.qp.Modify({.state = roce::QpState::kErr});
+}
+
 void Post(PooledState& state, const roce::SendWr& wr) {
   // There is room: what may be under way is bounded by what the pool lets leave. If there is not, the order
   // of messages is lost, and the leg with it.
-  if (state.qp.PostSend(wr) != roce::PostResult::kOk) state.qp.Modify({.state = roce::QpState::kErr});
+  if (state.qp.PostSend(wr) != roce::PostResult::kOk) Overrun(state);
   state.poll = true;
 }
 
@@ -101,7 +106,7 @@ void PostFetch(Context& ctx, const Fetch& fetch, const Position& position) {
   receive.sges.count = 1;
   receive.sges.sge[0] = {AddressOf(state, fetch.buffer) + HeaderBytesAt(position),
                          static_cast<uint32_t>(SumBytesBack(ctx, position)), kLegKey};
-  if (state.qp.PostRecv(receive) != roce::PostResult::kOk) state.qp.Modify({.state = roce::QpState::kErr});
+  if (state.qp.PostRecv(receive) != roce::PostResult::kOk) Overrun(state);
   roce::SendWr wr{.wr_id = kNoBuffer, .opcode = roce::WrOpcode::kSendImm, .sges = {}, .inline_bytes = {}};
   wr.imm = LegImmediate(LegMessage::kFetch, fetch.index);
   Post(state, wr);

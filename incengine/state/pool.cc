@@ -62,8 +62,18 @@ Pool::Pool(const PoolConfig& config, size_t at)
   for (uint32_t place = 0; place < places; ++place) free_.push_back(place);
 }
 
+void Pool::Join(uint64_t group, Ipv4 server) {
+  if (groups_.try_emplace(group, Group{.server = server, .counters = {}}).second) ++servers_[server].groups;
+}
+
 void Pool::Leave(uint64_t group) {
-  if (groups_.erase(group) == 0) return;
+  const auto it = groups_.find(group);
+  if (it == groups_.end()) return;
+  const auto server = servers_.find(it->second.server);
+  server->second.leaving -= it->second.leaving;
+  std::erase(server->second.waiting, group);
+  if (--server->second.groups == 0) servers_.erase(server);
+  groups_.erase(it);
   for (uint32_t buffer = 0; buffer < buffers_.size(); ++buffer) {
     const Buffer& had = buffers_[buffer];
     if (had.use == Use::kSpare || had.group != group) continue;
@@ -74,7 +84,20 @@ void Pool::Leave(uint64_t group) {
 }
 
 bool Pool::MayLeave(uint64_t group) const {
-  return groups_.at(group).leaving < std::min(Quarter(), kMostLeaving);
+  const Group& of = groups_.at(group);
+  return of.leaving < kMostLeaving && servers_.at(of.server).leaving < Quarter();
+}
+
+void Pool::CountLeaving(uint64_t group) {
+  Group& of = groups_.at(group);
+  ++of.leaving;
+  ++servers_.at(of.server).leaving;
+}
+
+void Pool::CountLeft(uint64_t group) {
+  Group& of = groups_.at(group);
+  --of.leaving;
+  --servers_.at(of.server).leaving;
 }
 
 bool Pool::MayBeTaken(const Place& place, uint64_t by) const {
@@ -145,7 +168,7 @@ Pool::Taken Pool::Take(const Meeting& meeting, uint64_t group, Index index, Prio
         ++groups_.at(there.group).counters.downgrades;
       }
     }
-    ++groups_.at(group).leaving;
+    CountLeaving(group);
     return {.buffer = TakeSpare(group, Use::kLeaving, kNoBuffer), .evicted = {}};
   }
   Taken taken;
@@ -153,9 +176,8 @@ Pool::Taken Pool::Take(const Meeting& meeting, uint64_t group, Index index, Prio
   if (meeting.kind == Meeting::Kind::kEvict) {
     ++attempts_;
     taken.evicted = Evicted{.group = place.group, .index = place.index, .buffer = place.buffer};
-    Group& victim = groups_.at(place.group);
-    ++victim.counters.evictions;
-    ++victim.leaving;
+    ++groups_.at(place.group).counters.evictions;
+    CountLeaving(place.group);
     buffers_[place.buffer].use = Use::kLeaving;
     buffers_[place.buffer].place = kNoBuffer;
   } else {
@@ -170,6 +192,16 @@ Pool::Taken Pool::Take(const Meeting& meeting, uint64_t group, Index index, Prio
   return taken;
 }
 
+std::vector<Pool::Evicted> Pool::Summing() const {
+  std::vector<Evicted> found;
+  for (const Place& place : places_) {
+    if (place.buffer == kNoBuffer || buffers_[place.buffer].use != Use::kSumming || !MayLeave(place.group))
+      continue;
+    found.push_back({.group = place.group, .index = place.index, .buffer = place.buffer});
+  }
+  return found;
+}
+
 void Pool::MarkWhole(uint32_t buffer) {
   EPIC_CHECK(buffers_[buffer].use == Use::kSumming);
   buffers_[buffer].use = Use::kWhole;
@@ -181,12 +213,21 @@ void Pool::LeavePlace(uint32_t buffer) {
   EmptyPlace(in.place);
   in.place = kNoBuffer;
   in.use = Use::kLeaving;
-  ++groups_.at(in.group).leaving;
+  CountLeaving(in.group);
+}
+
+std::optional<uint64_t> Pool::NextToLeave(uint64_t group) {
+  auto& waiting = ServerOf(group).waiting;
+  const auto next = std::ranges::find_if(waiting, [this](uint64_t waits) { return MayLeave(waits); });
+  if (next == waiting.end()) return std::nullopt;
+  const uint64_t turn = *next;
+  waiting.erase(next);
+  return turn;
 }
 
 void Pool::Acknowledged(uint32_t buffer) {
   EPIC_CHECK(buffers_[buffer].use == Use::kLeaving);
-  --groups_.at(buffers_[buffer].group).leaving;
+  CountLeft(buffers_[buffer].group);
   MakeSpare(buffer);
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <vector>
@@ -57,7 +58,7 @@ inline constexpr uint32_t kOwnBuffer = kNoBuffer - 1;
 class Pool {
  public:
   // Buffers that one group may have in parts which its server has not acknowledged, and for sums from it;
-  // less in a small pool.
+  // less in a small pool. Of the spare buffers a quarter may be in parts to one server, whosever they are.
   static constexpr uint32_t kMostLeaving = 32;
   static constexpr uint32_t kMostResults = 16;
   // Places that one index looks at to find one that may be taken.
@@ -66,8 +67,9 @@ class Pool {
   // Of a config that is valid. `at` is where the buffers begin in the arena.
   Pool(const PoolConfig& config, size_t at);
 
-  // A group comes, and goes: all that it has is free at once. Whoever is not there has nothing.
-  void Join(uint64_t group) { groups_.try_emplace(group); }
+  // A group comes, with the address of its server, and goes: all that it has is free at once. Whoever is not
+  // there has nothing.
+  void Join(uint64_t group, Ipv4 server);
   void Leave(uint64_t group);
 
   // What an index without a buffer meets.
@@ -100,10 +102,20 @@ class Pool {
 
   // All have contributed to what is summed in the buffer's place: nobody takes it away any more.
   void MarkWhole(uint32_t buffer);
-  // May one more buffer of the group be leaving?
+  // May one more buffer of the group be leaving? Not if it, or all groups of its server together, have as
+  // many as they may.
   bool MayLeave(uint64_t group) const;
+  // What could be taken away from a group: every place in which one is summing that may send a part. By
+  // place.
+  std::vector<Evicted> Summing() const;
   // The buffer leaves its place, which is free. MayLeave must hold.
   void LeavePlace(uint32_t buffer);
+  // A whole rest of the group waits in its place until MayLeave holds. Once for each.
+  void Await(uint64_t group) { ServerOf(group).waiting.push_back(group); }
+  // Of the groups that share this one's server: whose turn it is, and MayLeave holds. It waits once less.
+  std::optional<uint64_t> NextToLeave(uint64_t group);
+  // Nothing of the group waits any more.
+  void StopWaiting(uint64_t group) { std::erase(ServerOf(group).waiting, group); }
   // The server has acknowledged what left in the buffer.
   void Acknowledged(uint32_t buffer);
   // For a sum from the group's server; nothing if it or all together have as many as they may.
@@ -146,7 +158,13 @@ class Pool {
     uint64_t group = 0;
     uint32_t place = kNoBuffer;  // of kSumming and kWhole
   };
+  struct Server {
+    uint32_t groups = 0;
+    uint32_t leaving = 0;          // of all of them
+    std::deque<uint64_t> waiting;  // groups, each as often as it has a rest that may not leave yet
+  };
   struct Group {
+    Ipv4 server{};
     uint32_t leaving = 0;
     uint32_t results = 0;
     Counters counters;
@@ -160,6 +178,10 @@ class Pool {
   uint32_t TakeSpare(uint64_t group, Use use, uint32_t place);
   void MakeSpare(uint32_t buffer);
   void EmptyPlace(uint32_t place);
+  Server& ServerOf(uint64_t group) { return servers_.at(groups_.at(group).server); }
+  // One more buffer of the group is leaving, or one less.
+  void CountLeaving(uint64_t group);
+  void CountLeft(uint64_t group);
   uint32_t Quarter() const { return static_cast<uint32_t>(buffers_.size() - places_.size()) / 4; }
 
   PoolConfig config_;
@@ -174,6 +196,7 @@ class Pool {
   uint32_t hand_ = 0;
   uint64_t attempts_ = 0;  // to take a place away
   std::map<uint64_t, Group> groups_;
+  std::map<Ipv4, Server> servers_;  // of the groups, by their addresses
 };
 
 }  // namespace epic::engine

@@ -13,6 +13,7 @@ using Kind = Pool::Meeting::Kind;
 using Use = Pool::Use;
 
 constexpr uint64_t kA = 1, kB = 2;
+constexpr Ipv4 kServerOfA{0x0a00fe01}, kServerOfB{0x0a00fe02};
 
 PoolConfig Config(uint32_t places, uint32_t spares, PoolPolicy policy = PoolPolicy::kPriority,
                   PoolAddressing addressing = PoolAddressing::kAny) {
@@ -25,8 +26,8 @@ PoolConfig Config(uint32_t places, uint32_t spares, PoolPolicy policy = PoolPoli
 
 Pool WithGroups(const PoolConfig& config) {
   Pool pool(config, 0);
-  pool.Join(kA);
-  pool.Join(kB);
+  pool.Join(kA, kServerOfA);
+  pool.Join(kB, kServerOfB);
   return pool;
 }
 
@@ -147,14 +148,68 @@ TEST(PoolTest, WhoNeitherFindsAPlaceNorMaySendAPartWaits) {
   Add(pool, kA, 1);
   const Met part = Add(pool, kA, 2);
   EXPECT_EQ(Add(pool, kA, 3).kind, Kind::kWait);
-  EXPECT_EQ(Add(pool, kB, 1).kind, Kind::kPass) << "the bound is each group's own";
+  EXPECT_EQ(Add(pool, kB, 1).kind, Kind::kPass) << "its server is another";
   pool.Acknowledged(part.taken.buffer);
   EXPECT_EQ(Add(pool, kA, 3).kind, Kind::kPass);
 }
 
+TEST(PoolTest, GroupsOfOneServerHaveAQuarterBetweenThem) {
+  Pool pool = WithGroups(Config(1, 16));
+  pool.Join(3, kServerOfA);
+  std::vector<uint32_t> parts;
+  for (const uint64_t group : {kA, kA, uint64_t{3}, uint64_t{3}})
+    parts.push_back(Add(pool, group, 1, 1, 0, true).taken.buffer);
+  EXPECT_FALSE(pool.MayLeave(kA)) << "four are a quarter of sixteen";
+  EXPECT_FALSE(pool.MayLeave(3));
+  EXPECT_TRUE(pool.MayLeave(kB)) << "its server is another";
+  pool.Acknowledged(parts[3]);
+  EXPECT_TRUE(pool.MayLeave(kA));
+  Add(pool, kA, 2, 1, 0, true);
+  EXPECT_FALSE(pool.MayLeave(3));
+  pool.Leave(kA);
+  EXPECT_TRUE(pool.MayLeave(3)) << "what goes leaves room to the others";
+  for (Index index = 3; index < 6; ++index) Add(pool, 3, index, 1, 0, true);
+  EXPECT_FALSE(pool.MayLeave(3));
+}
+
+TEST(PoolTest, WhatCouldBeTakenAwayIsSummingAndMayLeave) {
+  Pool pool = WithGroups(Config(3, 5));
+  const Met first = Add(pool, kA, 5), second = Add(pool, kB, 6);
+  pool.MarkWhole(Add(pool, kB, 7).taken.buffer);
+  const auto found = pool.Summing();
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].buffer, first.taken.buffer);
+  EXPECT_EQ(found[1].buffer, second.taken.buffer);
+  EXPECT_EQ(found[1].group, kB);
+  EXPECT_EQ(found[1].index, 6);
+  pool.LeavePlace(first.taken.buffer);
+  Add(pool, kA, 8);
+  ASSERT_EQ(pool.Summing().size(), 1u) << "no more of its server's may leave";
+  EXPECT_EQ(pool.Summing()[0].group, kB);
+}
+
+TEST(PoolTest, WhatWaitsLeavesInTurn) {
+  Pool pool = WithGroups(Config(4, 4));
+  pool.Join(3, kServerOfA);
+  EXPECT_EQ(pool.NextToLeave(kA), std::nullopt) << "nobody waits";
+  const uint32_t part = Add(pool, kA, 1, 1, 0, true).taken.buffer;
+  for (const uint64_t group : {uint64_t{3}, kA, uint64_t{3}}) pool.Await(group);
+  EXPECT_EQ(pool.NextToLeave(kA), std::nullopt) << "nothing may leave";
+  EXPECT_EQ(pool.NextToLeave(kB), std::nullopt);
+  pool.Acknowledged(part);
+  EXPECT_EQ(pool.NextToLeave(kB), std::nullopt) << "its server is another";
+  EXPECT_EQ(pool.NextToLeave(kA), std::optional<uint64_t>(3));
+  pool.StopWaiting(3);
+  EXPECT_EQ(pool.NextToLeave(3), std::optional(kA));
+  EXPECT_EQ(pool.NextToLeave(3), std::nullopt);
+  pool.Await(3);
+  pool.Leave(3);
+  EXPECT_EQ(pool.NextToLeave(kA), std::nullopt);
+}
+
 TEST(PoolTest, WithoutASpareBufferAllWait) {
   Pool pool(Config(4, 4, PoolPolicy::kAlways), 0);
-  for (uint64_t group = 1; group <= 6; ++group) pool.Join(group);
+  for (uint64_t group = 1; group <= 6; ++group) pool.Join(group, Ipv4{static_cast<uint32_t>(group)});
   for (uint64_t group = 1; group <= 4; ++group) {
     EXPECT_EQ(Add(pool, group, 1, 1, 0, true).kind, Kind::kPass);
     EXPECT_EQ(Add(pool, 5, static_cast<Index>(group)).kind, Kind::kClaim);
@@ -271,7 +326,7 @@ TEST(PoolTest, TheRestOfASumLeavesItsPlace) {
 
 TEST(PoolTest, ResultsHaveAQuarterForEachGroupAndHalfForAll) {
   Pool pool = WithGroups(Config(8, 8));
-  pool.Join(3);
+  pool.Join(3, kServerOfA);
   std::vector<uint32_t> taken;
   for (const uint64_t group : {kA, kA, kB}) {
     const auto buffer = pool.TakeForResult(group);

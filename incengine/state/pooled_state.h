@@ -23,6 +23,14 @@ struct Fetch {
   uint32_t buffer = kNoBuffer;
 };
 
+// Why a leg has ended, and the group with it.
+enum class LegFailure : uint8_t {
+  kNone,     // it has not
+  kMessage,  // the server sent what may not be there: of another kind, index or length, or not asked for
+  kRefused,  // the server refused a message, or the connection
+  kOverrun,  // more was posted here than a leg may have under way
+};
+
 struct PooledState {
   roce::QueuePair qp;
   size_t pool_at = 0;         // where the pool's buffers begin in the arena: they never move
@@ -37,8 +45,8 @@ struct PooledState {
   std::deque<Index> held;
   std::deque<Index> whole;
   std::deque<Fetch> fetching;
-  bool poll = false;        // something has been posted since the queue pair was last polled
-  bool lost = false;        // the leg has ended, and the group with it
+  bool poll = false;  // something has been posted since the queue pair was last polled
+  LegFailure end = LegFailure::kNone;
   bool let_go = false;      // the group has failed, and has given up what it was summing
   uint64_t bytes_sent = 0;  // in parts
   uint64_t bytes_back = 0;  // in sums
