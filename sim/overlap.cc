@@ -36,14 +36,16 @@ std::optional<HostsWay> WayOf(OverlapWay way, const OverlapConfig& config) {
 }
 
 Run Measure(const OverlapConfig& config, bool reduce_scatter, bool all_gather) {
-  World world({.mode = config.mode,
-               .tree = config.tree,
-               .path_mtu = config.path_mtu,
-               .message_packets = config.message_packets,
-               .bits_per_second = config.bits_per_second,
-               .arena_bytes = 128 << 20,
-               .ranks_take_turns = config.all_gather != OverlapWay::kNetwork},
-              1);
+  WorldConfig shape{.mode = config.mode,
+                    .tree = config.tree,
+                    .path_mtu = config.path_mtu,
+                    .message_packets = config.message_packets,
+                    .window_messages = config.window_messages,
+                    .bits_per_second = config.bits_per_second,
+                    .host_most_outstanding = config.most_outstanding,
+                    .ranks_take_turns = config.all_gather != OverlapWay::kNetwork};
+  shape.arena_bytes = 2 * ArenaBytesOf(FirstGroupOf(shape), shape);
+  World world(shape, 1);
   const int ranks = world.ranks();
   GroupSpec second{.mode = config.mode, .rank_host = {}};
   for (int r = 0; r < ranks; ++r) second.rank_host.push_back(r);

@@ -24,6 +24,8 @@ struct OverlapConfig {
   int calls = 1;             // of each group, one behind the other without a pause
   uint32_t path_mtu = 4096;
   uint32_t message_packets = 8;  // of the network's groups: M
+  uint32_t window_messages = 8;  // of these: W
+  int32_t most_outstanding = 0;  // packets that a NIC sends ahead of acknowledgements; 0: rdma_rxe's 128
   int64_t bits_per_second = 100'000'000'000;
   uint32_t staging_chunks = 512;  // of kMulticast
 };

@@ -65,6 +65,13 @@ int main(int argc, char** argv) {
   line.Add("--message-packets", &config.message_packets, "of the network's groups: M")
       .From(1, 1024, "packets")
       .ShowDefault();
+  line.Add("--window", &config.window_messages, "of the network's groups: W")
+      .From(1, 1024, "messages")
+      .ShowDefault();
+  line.Add("--outstanding", &config.most_outstanding,
+           "that a NIC sends ahead of acknowledgements; 0: 128, as rdma_rxe")
+      .From(0, 65536, "packets")
+      .ShowDefault();
   line.Add("--staging", &config.staging_chunks, "of multicast: receives for datagrams")
       .From(4, 65536, "receives")
       .ShowDefault();
