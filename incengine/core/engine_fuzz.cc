@@ -296,15 +296,15 @@ void Run(const uint8_t* data, size_t size) {
   const size_t among = which < 160 ? 3 : kModes.size();
   const ModeInfo& row = kModes[among - 1 - which % among];
   const Mode mode = row.mode;
-  GroupConfig config{.group_id = 1,
-                     .mode = mode,
-                     .world_size = kWorldSize,
-                     .path_mtu = 256,
-                     .message_packets = 2,
-                     .window_messages = 4,
-                     .slots = 16,
-                     .children = {MakeEndpoint(0, true), {}},
-                     .prompt_ns = kMillisecond};
+  GroupConfig config{{.group_id = 1,
+                      .mode = mode,
+                      .world_size = kWorldSize,
+                      .path_mtu = 256,
+                      .message_packets = 2,
+                      .window_messages = 4,
+                      .slots = 16,
+                      .prompt_ns = kMillisecond}};
+  config.children = {MakeEndpoint(0, true), {}};
   const uint8_t how = in.Next();
   config.children[1] = MakeEndpoint(1, how & 1);
   if (in.Next() & 1) {

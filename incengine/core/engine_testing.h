@@ -48,16 +48,16 @@ class EngineTest : public testing::Test, public Effects {
 
   // Two hosts on ports 0 and 1; with a parent on port 2 unless this is the root.
   static GroupConfig Config(bool root) {
-    GroupConfig config{.group_id = 7,
-                       .generation = 1,
-                       .name = "test",
-                       .world_size = 2,
-                       .path_mtu = 256,
-                       .message_packets = 2,
-                       .window_messages = 2,
-                       .slots = 8,
-                       .children = {Child(0, true), Child(1, true)},
-                       .prompt_ns = kMillisecond};
+    GroupConfig config{{.group_id = 7,
+                        .generation = 1,
+                        .name = "test",
+                        .world_size = 2,
+                        .path_mtu = 256,
+                        .message_packets = 2,
+                        .window_messages = 2,
+                        .slots = 8,
+                        .prompt_ns = kMillisecond}};
+    config.children = {Child(0, true), Child(1, true)};
     if (!root) config.parent = Child(2, false);
     return config;
   }
