@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "incengine/core/engine.h"
+#include "incengine/core/invariants.h"
 #include "protocol/control.h"
 
 namespace epic::engine {
@@ -62,6 +63,10 @@ class EngineTest : public testing::Test, public Effects {
     return config;
   }
 
+  void CheckAll() const {
+    for (const auto& [id, ctx] : engine.groups()) CheckInvariants(ctx);
+  }
+
   void Install(bool root) { ASSERT_TRUE(engine.Install(Config(root)).ok()); }
 
   roce::Packet From(uint32_t child, Psn psn, roce::Opcode opcode, std::span<const uint8_t> payload = {}) {
@@ -82,6 +87,7 @@ class EngineTest : public testing::Test, public Effects {
     sent.clear();
     drops.clear();
     engine.OnPacket(now, port, packet, *this);
+    CheckAll();
   }
 
   // An AllReduce of `count` INT32 opened by a child; index 0 of a new group.
@@ -128,6 +134,7 @@ class EngineTest : public testing::Test, public Effects {
     drops.clear();
     now = timer;
     engine.OnTimer(now, timer_id, *this);
+    CheckAll();
   }
   static int32_t Word(const Sent& s, size_t i = 0) {
     int32_t word;
