@@ -178,17 +178,15 @@ PortId System::PortOf(int node, const roce::Packet& packet) const {
 engine::GroupConfig System::GroupOf(int node, int group_number) const {
   uint32_t slots = 1;
   while (slots < 2 * config_.message_packets * config_.window_messages) slots *= 2;
-  engine::GroupConfig group{.group_id = GroupId(group_number),
-                            .name = {},
-                            .mode = config_.mode.At(static_cast<size_t>(node)),
-                            .world_size = static_cast<uint32_t>(hosts()),
-                            .path_mtu = kPathMtu,
-                            .message_packets = config_.message_packets,
-                            .window_messages = config_.window_messages,
-                            .slots = slots,
-                            .parent = {},
-                            .children = {},
-                            .prompt_ns = 20 * kMillisecond};
+  engine::GroupConfig group{{.group_id = GroupId(group_number),
+                             .name = {},
+                             .mode = config_.mode.At(static_cast<size_t>(node)),
+                             .world_size = static_cast<uint32_t>(hosts()),
+                             .path_mtu = kPathMtu,
+                             .message_packets = config_.message_packets,
+                             .window_messages = config_.window_messages,
+                             .slots = slots,
+                             .prompt_ns = 20 * kMillisecond}};
   for (PortId port = 0; port < ports(node); ++port) {
     const Edge& edge = EdgeAt(node, port);
     if (edge.group != group_number) continue;

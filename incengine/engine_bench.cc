@@ -25,7 +25,8 @@ constexpr roce::MacAddress kSwitchMac = {2, 0, 0, 0, 0xff, 1};
 constexpr size_t kArenaBytes = 64 << 20;
 // Frames that are read, one after the other, in an iteration: the same memory for any number of children.
 constexpr size_t kFrames = 4096, kFramesOfGroups = 32768;
-// Packets in all iterations together, about; for callgrind, which takes fifty times as long, EPIC_BENCH_PACKETS says fewer.
+// Packets in all iterations together, about; for callgrind, which takes fifty times as long,
+// EPIC_BENCH_PACKETS says fewer.
 size_t AllPackets() {
   const char* fewer = std::getenv("EPIC_BENCH_PACKETS");
   return fewer ? std::strtoul(fewer, nullptr, 10) : 512'000;
@@ -53,14 +54,14 @@ roce::MacAddress HostMac(size_t child) { return {2, 0, 0, 0, 0, static_cast<uint
 Qpn SwitchQpn(size_t group, size_t child) { return Qpn{static_cast<uint32_t>(0x100 + group * 64 + child)}; }
 
 GroupConfig StarConfig(const Shape& shape, size_t group) {
-  GroupConfig config{.group_id = group + 1,
-                     .generation = 1,
-                     .name = "bench",
-                     .world_size = static_cast<uint32_t>(shape.degree),
-                     .path_mtu = shape.mtu,
-                     .message_packets = 8,
-                     .window_messages = shape.window / 8,
-                     .slots = 2 * shape.window};
+  GroupConfig config{{.group_id = group + 1,
+                      .generation = 1,
+                      .name = "bench",
+                      .world_size = static_cast<uint32_t>(shape.degree),
+                      .path_mtu = shape.mtu,
+                      .message_packets = 8,
+                      .window_messages = shape.window / 8,
+                      .slots = 2 * shape.window}};
   for (size_t c = 0; c < shape.degree; ++c) {
     config.children.push_back({.local_qpn = SwitchQpn(group, c),
                                .remote_ip = HostIp(c),

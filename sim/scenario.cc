@@ -16,27 +16,9 @@
 namespace epic::sim {
 namespace {
 
-// What the seeds choose from. A mode that is new is run where it is named: no seed changes its meaning for
-// it.
+// What the seeds choose from. A mode that is new is run where it is named.
 constexpr std::array kModesOfSeeds = {"1", "2", "3", "mixed"};
 constexpr std::array kTopologies = {"star-4", "tree-3-2", "tree-7-2", "uneven", "interleaved"};
-
-// With so many each list began: the seed's digits choose among them. They are not to be changed, nor is what
-// stands before them in a list; what is new comes behind (a scenario before the canaries).
-constexpr size_t kFirstModes = 4;
-constexpr size_t kFirstTopologies = 5;
-constexpr size_t kFirstNames = 13;
-
-// The place in a list that a seed chooses: that of its digit, unless what was added later takes the seed. The
-// n-th of a list does so with probability 1/n, by a draw that nothing behind it has part in: all get equally
-// many, and the seeds that it does not take stay what they were (reservoir sampling).
-size_t PlaceFor(uint64_t seed, size_t digit, size_t first, size_t size, uint64_t list) {
-  size_t place = digit;
-  for (size_t later = first; later < size; ++later) {
-    if (Choices(seed * 7919 + 1000 * list + later).Below(later + 1) == 0) place = later;
-  }
-  return place;
-}
 
 Status Invalid(const std::string& message) { return MakeStatus(StatusCode::kInvalidArgument, message); }
 
@@ -150,18 +132,20 @@ ModeSpec ModesNamed(const std::string& mode, const TreeSpec& tree, Choices& choi
   return modes;
 }
 
-const SeedLists& ListsOfSeeds() {
-  static const SeedLists all = [] {
-    SeedLists lists{.names = {},
-                    .modes = {kModesOfSeeds.begin(), kModesOfSeeds.end()},
-                    .topologies = {kTopologies.begin(), kTopologies.end()}};
+namespace {
+
+const std::vector<std::string_view>& NamesOfSeeds() {
+  static const std::vector<std::string_view> all = [] {
+    std::vector<std::string_view> names;
     for (const FaultPlan& plan : FaultPlans()) {
-      if (plan.by_seed()) lists.names.emplace_back(plan.name);
+      if (plan.by_seed()) names.emplace_back(plan.name);
     }
-    return lists;
+    return names;
   }();
   return all;
 }
+
+}  // namespace
 
 std::vector<std::string> ModesOfScenarios() {
   std::vector<std::string> all;
@@ -170,18 +154,17 @@ std::vector<std::string> ModesOfScenarios() {
   return all;
 }
 
-Scenario ChosenBySeed(Scenario scenario, const SeedLists& lists) {
+Scenario ChosenBySeed(Scenario scenario) {
   // Mixed radix, so that the next seed differs in the first and all combinations come up in turn.
   uint64_t digits = scenario.seed;
-  uint64_t number = 0;
-  const auto next = [&](const std::vector<std::string_view>& list, size_t first) {
-    const size_t digit = digits % first;
-    digits /= first;
-    return list[PlaceFor(scenario.seed, digit, first, list.size(), ++number)];
+  const auto next = [&digits](const auto& list) -> std::string_view {
+    const size_t digit = digits % list.size();
+    digits /= list.size();
+    return list[digit];
   };
-  const std::string_view name = next(lists.names, kFirstNames);
-  const std::string_view mode = next(lists.modes, kFirstModes);
-  const std::string_view topology = next(lists.topologies, kFirstTopologies);
+  const std::string_view name = next(NamesOfSeeds());
+  const std::string_view mode = next(kModesOfSeeds);
+  const std::string_view topology = next(kTopologies);
   if (scenario.name.empty()) scenario.name = name;
   if (scenario.mode.empty()) scenario.mode = mode;
   if (scenario.topology.empty()) scenario.topology = topology;
@@ -203,7 +186,7 @@ Scenario ChosenBySeed(Scenario scenario, const SeedLists& lists) {
 }
 
 StatusOr<Scenario> Complete(Scenario given) {
-  Scenario scenario = ChosenBySeed(std::move(given), ListsOfSeeds());
+  Scenario scenario = ChosenBySeed(std::move(given));
   if (const auto tree = TopologyNamed(scenario.topology); !tree.ok()) return tree.status();
   if (const auto named = ModeNamed(scenario.mode)) {
     scenario.mode = std::to_string(NumberOf(*named));  // as replay lines have it

@@ -90,26 +90,17 @@ bool SharesAcks(const Scenario& scenario);
 // as well.
 uint64_t InvocationBytes(const Scenario& scenario, uint64_t max_count);
 
-// What seeds choose from. Lists grow at their ends alone, and nothing leaves them: so a seed that does not
-// choose what was added means what it always has.
-struct SeedLists {
-  std::vector<std::string_view> names;  // of fault plans, by_seed
-  std::vector<std::string_view> modes;
-  std::vector<std::string_view> topologies;
-};
-const SeedLists& ListsOfSeeds();
-
 // What a scenario's mode may be: each of the table by its number, and mixed.
 std::vector<std::string> ModesOfScenarios();
 
 // Topology, mode, name, timers, types, path, slices, algorithm and numbers chosen by the seed where they are
-// empty. Of those with which each list began, any run of as many consecutive seeds as there are combinations
-// has each once. What was added to a list since takes its share, equal to that of the others, by draws of its
-// own. A quarter of the seeds has late timers, half of them calls of all types, half of them mixed paths,
-// half of them slices; half of those that do not go by the network alone have all algorithms.
-Scenario ChosenBySeed(Scenario scenario, const SeedLists& lists);
+// empty. Any run of as many consecutive seeds as there are combinations of the first three has each once.
+// What a seed means holds for one commit. A quarter of the seeds has late timers, half of them calls of all
+// types, half of them mixed paths, half of them slices; half of those that do not go by the network alone
+// have all algorithms.
+Scenario ChosenBySeed(Scenario scenario);
 
-// The same from ListsOfSeeds, with the mode's number in place of its name. An error names the first value
+// The same, with the mode's number in place of its name. An error names the first value
 // that is not one.
 StatusOr<Scenario> Complete(Scenario scenario);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "incengine/core/invariants.h"
 
 namespace epic::sim {
 
@@ -20,7 +21,9 @@ class World::SwitchEffects final : public engine::Effects {
       if (armed != deadline) return;
       armed = kNever;
       SwitchEffects effects(*this_world, node);
-      this_world->engines_[static_cast<size_t>(node)].OnTimer(this_world->now_, id, effects);
+      engine::Engine& engine = this_world->engines_[static_cast<size_t>(node)];
+      engine.OnTimer(this_world->now_, id, effects);
+      for (const auto& [group_id, ctx] : engine.groups()) engine::CheckInvariants(ctx);
     });
   }
   void Drop(PortId, engine::DropReason) override {}

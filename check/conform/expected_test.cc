@@ -190,7 +190,7 @@ TEST(ExpectedTest, MinimaHaveNoTolerance) {
 }
 
 TEST(ExpectedTest, ACallByTheHostsIsServedByEveryone) {
-  engine::GroupConfig group{.world_size = 8};
+  engine::GroupConfig group{{.world_size = 8}};
   group.abilities = Abilities::First();
   ControlHeader header = Sum(DataType::kFloat64);
   EXPECT_FALSE(CanServe(header, group));
@@ -206,7 +206,7 @@ TEST(ExpectedTest, TheFirstDifferenceAndItsCulprit) {
   PacketBytes first(kControlBytes), second(kControlBytes);
   Encode(a, std::span<uint8_t, kControlBytes>(first));
   Encode(b, std::span<uint8_t, kControlBytes>(second));
-  const auto merged = DecodeControl(MergedControl({{0, first}, {1, second}}, {0, 5}, {.world_size = 8}));
+  const auto merged = DecodeControl(MergedControl({{0, first}, {1, second}}, {0, 5}, {{.world_size = 8}}));
   ASSERT_TRUE(merged.has_value());
   EXPECT_EQ(merged->status, ControlStatus::kMismatch);
   EXPECT_EQ(merged->field, ControlField::kCount);

@@ -25,13 +25,13 @@ class WaitTrials {
 
   // How to wait for the call of this number.
   Way WayOf(int64_t call) const {
-    const Place place = PlaceOf(call);
-    return place.at < place.trials.size() ? place.trials[place.at] : better_;
+    const Trial trial = TrialOf(call);
+    return trial.at < trial.trials.size() ? trial.trials[trial.at] : better_;
   }
 
   // The wait for a call took so long, in the way that WayOf says.
   void Ended(int64_t call, Nanos wait) {
-    const auto [trials, at] = PlaceOf(call);
+    const auto [trials, at] = TrialOf(call);
     if (at >= trials.size()) return;
     const int64_t begin = call - static_cast<int64_t>(at);
     if (at == 0) {
@@ -61,11 +61,11 @@ class WaitTrials {
   static_assert(kFirstTrials.size() <= kLater);
 
   // Where a call stands in trials; behind their end if it is none.
-  struct Place {
+  struct Trial {
     std::span<const Way> trials;
     size_t at;
   };
-  static Place PlaceOf(int64_t call) {
+  static Trial TrialOf(int64_t call) {
     if (static_cast<size_t>(call) < kFirstTrials.size()) return {kFirstTrials, static_cast<size_t>(call)};
     return {kLaterTrials, static_cast<size_t>((call - kLater) & (kPeriod - 1))};
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "incengine/core/engine.h"
+#include "incengine/core/invariants.h"
 #include "protocol/control.h"
 
 namespace epic::engine {
@@ -48,18 +49,22 @@ class EngineTest : public testing::Test, public Effects {
 
   // Two hosts on ports 0 and 1; with a parent on port 2 unless this is the root.
   static GroupConfig Config(bool root) {
-    GroupConfig config{.group_id = 7,
-                       .generation = 1,
-                       .name = "test",
-                       .world_size = 2,
-                       .path_mtu = 256,
-                       .message_packets = 2,
-                       .window_messages = 2,
-                       .slots = 8,
-                       .children = {Child(0, true), Child(1, true)},
-                       .prompt_ns = kMillisecond};
+    GroupConfig config{{.group_id = 7,
+                        .generation = 1,
+                        .name = "test",
+                        .world_size = 2,
+                        .path_mtu = 256,
+                        .message_packets = 2,
+                        .window_messages = 2,
+                        .slots = 8,
+                        .prompt_ns = kMillisecond}};
+    config.children = {Child(0, true), Child(1, true)};
     if (!root) config.parent = Child(2, false);
     return config;
+  }
+
+  void CheckAll() const {
+    for (const auto& [id, ctx] : engine.groups()) CheckInvariants(ctx);
   }
 
   void Install(bool root) { ASSERT_TRUE(engine.Install(Config(root)).ok()); }
@@ -82,6 +87,7 @@ class EngineTest : public testing::Test, public Effects {
     sent.clear();
     drops.clear();
     engine.OnPacket(now, port, packet, *this);
+    CheckAll();
   }
 
   // An AllReduce of `count` INT32 opened by a child; index 0 of a new group.
@@ -128,6 +134,7 @@ class EngineTest : public testing::Test, public Effects {
     drops.clear();
     now = timer;
     engine.OnTimer(now, timer_id, *this);
+    CheckAll();
   }
   static int32_t Word(const Sent& s, size_t i = 0) {
     int32_t word;

@@ -55,14 +55,14 @@ class JoinsSink final : public FrameSink {
 class SuperFrameSwitchTest : public ::testing::Test {
  protected:
   SuperFrameSwitchTest() {
-    GroupConfig config{.group_id = 7,
-                       .generation = 1,
-                       .name = "star",
-                       .world_size = 2,
-                       .path_mtu = kSuperMtu,
-                       .message_packets = 4,
-                       .window_messages = 2,
-                       .slots = 16};
+    GroupConfig config{{.group_id = 7,
+                        .generation = 1,
+                        .name = "star",
+                        .world_size = 2,
+                        .path_mtu = kSuperMtu,
+                        .message_packets = 4,
+                        .window_messages = 2,
+                        .slots = 16}};
     for (size_t h = 0; h < 2; ++h) {
       config.children.push_back({.local_qpn = Qpn{static_cast<uint32_t>(0x100 + h)},
                                  .remote_ip = HostIp(h),

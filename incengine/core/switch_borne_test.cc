@@ -47,15 +47,15 @@ class SwitchBorneTest : public ::testing::Test {
   }
 
   static GroupConfig Config() {
-    GroupConfig config{.group_id = 7,
-                       .generation = 1,
-                       .name = "star",
-                       .mode = Mode::kSpliced,
-                       .world_size = 2,
-                       .path_mtu = kBorneMtu,
-                       .message_packets = 4,
-                       .window_messages = 2,
-                       .slots = 16};
+    GroupConfig config{{.group_id = 7,
+                        .generation = 1,
+                        .name = "star",
+                        .mode = Mode::kSpliced,
+                        .world_size = 2,
+                        .path_mtu = kBorneMtu,
+                        .message_packets = 4,
+                        .window_messages = 2,
+                        .slots = 16}};
     for (size_t h = 0; h < 2; ++h) {
       config.children.push_back({.local_qpn = BorneQpn(h),
                                  .remote_ip = HostIp(h),

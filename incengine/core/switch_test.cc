@@ -1,6 +1,5 @@
 // Frames in, frames out: what a switch does with whatever comes in by a port.
 #include "incengine/core/switch.h"
-#include "incengine/core/switch_testing.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +8,7 @@
 
 #include "incengine/core/echo.h"
 #include "incengine/core/echo_testing.h"
+#include "incengine/core/switch_testing.h"
 #include "protocol/control.h"
 #include "roce/arp.h"
 #include "roce/frame_testing.h"
@@ -18,14 +18,14 @@ namespace epic::engine {
 namespace {
 
 using testing::Bytes;
+using ::testing::ElementsAre;
 using testing::HostIp;
 using testing::HostMac;
+using ::testing::IsEmpty;
 using testing::kSwitchIp;
 using testing::kSwitchMac;
 using testing::Sent;
 using testing::Sink;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 constexpr uint32_t kMtu = 256;
@@ -50,14 +50,14 @@ class SwitchTest : public ::testing::Test {
 
   // A star of two hosts on ports 0 and 1.
   void InstallStar() {
-    GroupConfig config{.group_id = 7,
-                       .generation = 1,
-                       .name = "star",
-                       .world_size = 2,
-                       .path_mtu = kMtu,
-                       .message_packets = 1,
-                       .window_messages = 4,
-                       .slots = 8};
+    GroupConfig config{{.group_id = 7,
+                        .generation = 1,
+                        .name = "star",
+                        .world_size = 2,
+                        .path_mtu = kMtu,
+                        .message_packets = 1,
+                        .window_messages = 4,
+                        .slots = 8}};
     for (size_t h = 0; h < 2; ++h) {
       config.children.push_back({.local_qpn = SwitchQpn(h),
                                  .remote_ip = HostIp(h),

@@ -83,33 +83,14 @@ proto::RefusalKind KindOf(StatusCode code) {
   }
 }
 
-uint32_t AccumulatorMtusOf(const proto::GroupConfig& message) {
-  if (message.accumulator_mtus() != 0) return message.accumulator_mtus();
-  return message.narrow() ? 1 : 2;
-}
-
 }  // namespace
 
 StatusOr<engine::GroupConfig> FromProto(const proto::GroupConfig& message, const PortNames& ports) {
-  const auto mode = ModeOfNumber(message.mode());
-  if (!mode) {
+  if (!ModeOfNumber(message.mode())) {
     return Invalid("mode", fmt::format("{} is none of {}", static_cast<int>(message.mode()), ModeChoice()));
   }
-  engine::GroupConfig config{.group_id = message.group_id(),
-                             .generation = message.generation(),
-                             .name = message.name(),
-                             .mode = *mode,
-                             .world_size = message.world_size(),
-                             .path_mtu = message.path_mtu(),
-                             .message_packets = message.message_packets(),
-                             .window_messages = message.window_messages(),
-                             .slots = message.slots(),
-                             .reproducible = message.reproducible(),
-                             .accumulator_mtus = AccumulatorMtusOf(message),
-                             .block = message.block(),
-                             .block_bytes = message.block_bytes()};
-  // What is beyond its range becomes negative and is refused by Validate.
-  if (message.prompt_ns() != 0) config.prompt_ns = static_cast<Nanos>(message.prompt_ns());
+  // A prompt_ns that is beyond its range is refused by Validate.
+  engine::GroupConfig config{ParametersOf(message)};
   if (message.has_parent()) {
     auto parent = FromProto(message.parent(), ports, "parent");
     if (!parent.ok()) return parent.status();
@@ -203,23 +184,9 @@ proto::EndpointConfig ToProto(const engine::EndpointConfig& config, const PortNa
 
 proto::GroupConfig ToProto(const engine::GroupConfig& config, const PortNames& ports) {
   proto::GroupConfig message;
-  message.set_group_id(config.group_id);
-  message.set_generation(config.generation);
-  message.set_name(config.name);
-  message.set_mode(static_cast<proto::Mode>(config.mode));
-  message.set_world_size(config.world_size);
-  message.set_path_mtu(config.path_mtu);
-  message.set_message_packets(config.message_packets);
-  message.set_window_messages(config.window_messages);
-  message.set_slots(config.slots);
+  SetParameters(config, &message);
   if (config.parent) *message.mutable_parent() = ToProto(*config.parent, ports);
   for (const auto& child : config.children) *message.add_children() = ToProto(child, ports);
-  message.set_prompt_ns(static_cast<uint64_t>(config.prompt_ns));
-  message.set_reproducible(config.reproducible);
-  message.set_narrow(config.accumulator_mtus == 1);
-  message.set_accumulator_mtus(config.accumulator_mtus);
-  message.set_block(config.block);
-  message.set_block_bytes(config.block_bytes);
   return message;
 }
 

@@ -8,7 +8,7 @@ namespace epic::engine {
 namespace {
 
 GroupConfig Config(Mode mode, uint32_t slots, bool reproducible) {
-  GroupConfig config{.mode = mode, .path_mtu = 256, .slots = slots, .reproducible = reproducible};
+  GroupConfig config{{.mode = mode, .path_mtu = 256, .slots = slots, .reproducible = reproducible}};
   config.children.resize(3);
   return config;
 }
@@ -44,12 +44,12 @@ TEST(ModeTable, PipesLieOneBehindTheOtherInTheGroupsRegion) {
 // "Memory to fit".
 TEST(ModeTable, AGroupTakesWhatItHasNotSaidItDoesWithout) {
   const auto bytes = [](Mode mode, uint32_t mtus, bool small) {
-    GroupConfig config{.mode = mode,
-                       .path_mtu = 4096,
-                       .message_packets = small ? 1u : 8u,
-                       .window_messages = small ? 1u : 8u,
-                       .slots = small ? 2u : 128u,
-                       .accumulator_mtus = mtus};
+    GroupConfig config{{.mode = mode,
+                        .path_mtu = 4096,
+                        .message_packets = small ? 1u : 8u,
+                        .window_messages = small ? 1u : 8u,
+                        .slots = small ? 2u : 128u,
+                        .accumulator_mtus = mtus}};
     config.children.resize(2);
     return ArenaBytes(config);
   };

@@ -12,6 +12,7 @@
 #include "base/types.h"
 #include "protocol/abilities.h"
 #include "protocol/context_memory.h"
+#include "protocol/group_parameters.h"
 #include "protocol/modes.h"
 #include "roce/packet.h"
 
@@ -50,29 +51,13 @@ constexpr Ipv4 LocalAddress(const EndpointConfig& endpoint, Ipv4 own) {
   return endpoint.borne_ip == Ipv4{} ? own : endpoint.borne_ip;
 }
 
-struct GroupConfig {
-  uint64_t group_id = 0;
-  uint32_t generation = 0;
-  std::string name;
-  Mode mode = kDefaultMode;
-  uint32_t world_size = 0;
-  uint32_t path_mtu = 1024;      // payload bytes per packet
-  uint32_t message_packets = 1;  // M
-  uint32_t window_messages = 1;  // W
-  uint32_t slots = 2;            // N
-  bool reproducible = false;     // sums in the order of children, the same bits each time
-  // For the sum of a packet while it is built, in path MTUs: 1, 2 or 4. Types whose AccumulatorFactor is
-  // larger are not combined.
-  uint32_t accumulator_mtus = 2;
-  uint64_t block = 0;                    // its memory here is this block, of several owners; 0: its own
-  uint64_t block_bytes = 0;              // that the block is to have at least, for this owner
+struct GroupConfig : GroupParameters {
   std::optional<EndpointConfig> parent;  // none at the root
   std::vector<EndpointConfig> children;
   // Of a group whose payloads lie in this switch's pool: the end of the leg to its fallback server
   // (docs/PROTOCOL-MODE-V.md). None: they lie in its own slots.
   std::optional<EndpointConfig> server;
-  uint32_t priority = 1u << 16;  // of its places in the pool: 16.16 bits
-  Nanos prompt_ns = 20 * kMillisecond;
+  uint32_t priority = 1u << 16;            // of its places in the pool: 16.16 bits
   Abilities abilities = Abilities::All();  // of this switch: calls that need others are refused (UNSUPPORTED)
 };
 

@@ -34,20 +34,21 @@ Failure FailureOf(const std::string& name, const InstallAnswer& answer) {
 
 // What all its contexts have alike.
 ContextPlan ContextOf(const Group& group, uint64_t prompt_ns) {
-  return {.group_id = group.id,
-          .generation = group.generation,
-          .name = group.spec.name,
-          .mode = group.spec.mode,
-          .reproducible = group.spec.reproducible,
-          .accumulator_mtus = AccumulatorMtus(group.spec),
-          .world_size = group.spec.world_size,
-          .path_mtu = group.path_mtu,
-          .message_packets = group.window.message_packets,
-          .window_messages = group.window.window_messages,
-          .slots = group.window.slots,
-          .prompt_ns = prompt_ns,
-          .start_messages = group.window.start_messages,
-          .inline_bytes = group.inline_bytes};
+  ContextPlan out{{.group_id = group.id,
+                   .generation = group.generation,
+                   .name = group.spec.name,
+                   .mode = group.spec.mode,
+                   .world_size = group.spec.world_size,
+                   .path_mtu = group.path_mtu,
+                   .message_packets = group.window.message_packets,
+                   .window_messages = group.window.window_messages,
+                   .slots = group.window.slots,
+                   .reproducible = group.spec.reproducible,
+                   .accumulator_mtus = AccumulatorMtus(group.spec),
+                   .prompt_ns = static_cast<Nanos>(prompt_ns)}};
+  out.start_messages = group.window.start_messages;
+  out.inline_bytes = group.inline_bytes;
+  return out;
 }
 
 // What it takes of links and switches by its plan.

@@ -8,8 +8,8 @@ namespace epic::manager {
 namespace {
 
 constexpr Nanos kRound = 300 * kMillisecond;
-// So much of the time between two asks counts as missed at most. If it is longer the manager was late; and the witness, when it
-// answers, may not have seen an echo that has waited for it meanwhile.
+// So much of the time between two asks counts as missed at most. If it is longer the manager was late; and
+// the witness, when it answers, may not have seen an echo that has waited for it meanwhile.
 constexpr Nanos kMissedPerAsk = 400 * kMillisecond;
 // While all is well a witness is asked in each round until the first echo, but after some in vain seldom.
 constexpr uint32_t kEagerAsks = 8;
@@ -27,9 +27,9 @@ bool HealthWatch::IsSilent(Nanos now, NodeId node) const {
   return entry.state == SwitchState::kNeverSeen || now - entry.last_heard >= kSilentAfter;
 }
 
-std::vector<HealthWatch::Place> HealthWatch::PlacesAround(
+std::vector<HealthWatch::WitnessSite> HealthWatch::PlacesAround(
     NodeId node, const std::map<NodeId, std::vector<SessionId>>& hosts) const {
-  std::vector<Place> places;
+  std::vector<WitnessSite> places;
   for (const Hop& hop : topology_->nodes[node].hops) {
     // What has gone from there is no neighbour any more.
     if (hop.state != LinkState::kGone && topology_->IsSwitch(hop.peer))
@@ -38,14 +38,14 @@ std::vector<HealthWatch::Place> HealthWatch::PlacesAround(
   size_t taken = 0;
   for (const auto& [host, sessions] : hosts) {
     if (++taken > kMaxHosts) break;
-    Place& place = places.emplace_back(Place{host, {}});
+    WitnessSite& place = places.emplace_back(WitnessSite{host, {}});
     for (size_t i = 0; i < sessions.size() && i < kMaxRanksOfHost; ++i)
       place.witnesses.push_back({true, sessions[i]});
   }
   return places;
 }
 
-const Witness* HealthWatch::ToAsk(Nanos now, bool silent, const Place& place, AskedOf* asked) const {
+const Witness* HealthWatch::ToAsk(Nanos now, bool silent, const WitnessSite& place, AskedOf* asked) const {
   bool proven = false;
   for (const Witness& witness : place.witnesses) proven |= (*asked)[witness].answered_at != kNever;
   for (const Witness& witness : place.witnesses) {
@@ -64,12 +64,12 @@ std::vector<HealthWatch::Ask> HealthWatch::Due(Nanos now, const WatchedSwitches&
   std::vector<Ask> due;
   for (const auto& [node, hosts] : watched) {
     const bool silent = IsSilent(now, node);
-    const std::vector<Place> places = PlacesAround(node, hosts);
+    const std::vector<WitnessSite> places = PlacesAround(node, hosts);
     AskedOf& asked = asked_[node];
     std::set<Witness> present;
-    for (const Place& place : places) present.insert(place.witnesses.begin(), place.witnesses.end());
+    for (const WitnessSite& place : places) present.insert(place.witnesses.begin(), place.witnesses.end());
     std::erase_if(asked, [&present](const auto& entry) { return !present.contains(entry.first); });
-    for (const Place& place : places) {
+    for (const WitnessSite& place : places) {
       if (topology_->IsSwitch(place.at) && IsSilent(now, place.at)) continue;
       const Witness* witness = ToAsk(now, silent, place, &asked);
       if (witness == nullptr) continue;

@@ -71,8 +71,8 @@ class HealthWatch {
     bool open = false;    // asked, not answered yet
     uint32_t count = 0;
     Nanos asked_at = 0;  // last
-    // When the last asks had been answered, the newest first: by then the witness had sent its request. It may be late
-    // with that, and so may the manager: that is no silence of the switch.
+    // When the last asks had been answered, the newest first: by then the witness had sent its request. It
+    // may be late with that, and so may the manager: that is no silence of the switch.
     std::array<Nanos, 1 + kRequestsBefore> times{};
     uint32_t answered = 0;        // the newest ask whose request was answered, counted from 1; 0: none was
     Nanos answered_at = kNever;   // when that was sent; kNever: none was
@@ -81,14 +81,15 @@ class HealthWatch {
   };
   using AskedOf = std::map<Witness, Asked>;
   // Those who can speak for one switch or host; another one does if the first is mute.
-  struct Place {
+  struct WitnessSite {
     NodeId at = kNoNode;
     std::vector<Witness> witnesses;
   };
 
-  std::vector<Place> PlacesAround(NodeId node, const std::map<NodeId, std::vector<SessionId>>& hosts) const;
+  std::vector<WitnessSite> PlacesAround(NodeId node,
+                                        const std::map<NodeId, std::vector<SessionId>>& hosts) const;
   // Whom of a place to ask now; nobody if that is not due.
-  const Witness* ToAsk(Nanos now, bool silent, const Place& place, AskedOf* asked) const;
+  const Witness* ToAsk(Nanos now, bool silent, const WitnessSite& place, AskedOf* asked) const;
   // By the switch or host that the witnesses speak for.
   std::map<NodeId, WitnessEvidence> WitnessesOf(Nanos now, NodeId node) const;
   SwitchEvidence EvidenceOf(Nanos now, NodeId node) const;

@@ -18,6 +18,7 @@
 #include "incmanager/result.h"
 #include "incmanager/topology.h"
 #include "protocol/abilities.h"
+#include "protocol/group_parameters.h"
 
 namespace epic::manager {
 
@@ -129,26 +130,12 @@ struct EndpointPlan {
   double rate_gbps = 0;  // of a child: of the slowest link that the edge crosses (TellRates)
 };
 
-// One switch's context; see GroupConfig there.
-struct ContextPlan {
+// One switch's context.
+struct ContextPlan : GroupParameters {
   NodeId node = kNoNode;
   NodeId parent_node = kNoNode;  // at the root: none
-  uint64_t group_id = 0;
-  uint32_t generation = 0;
-  std::string name;
-  Mode mode = kDefaultMode;
-  bool reproducible = false;
-  uint32_t accumulator_mtus = 2;
-  uint32_t world_size = 0;
-  uint32_t path_mtu = 0;
-  uint32_t message_packets = 0;
-  uint32_t window_messages = 0;
-  uint32_t slots = 0;
-  uint64_t prompt_ns = 0;
-  uint32_t start_messages = 0;  // for the ranks: switches have room for W
-  uint32_t inline_bytes = 0;    // for the ranks: switches go by what headers say
-  uint32_t block = 0;           // its memory there, of policy temporal; 0: its own
-  uint64_t block_bytes = 0;
+  uint32_t start_messages = 0;   // for the ranks: switches have room for W
+  uint32_t inline_bytes = 0;     // for the ranks: switches go by what headers say
   std::optional<EndpointPlan> parent;
   std::vector<EndpointPlan> children;
   uint64_t arena_bytes = 0;  // as the switch answered; 0 until then
@@ -168,7 +155,8 @@ Footprint FootprintOf(const Topology& topology, const std::vector<Forwarding>& t
 // Sets the rate of each edge.
 void TellRates(const Topology& topology, const std::vector<Forwarding>& tables, GroupPlan* plan);
 
-// Sets in the replies what is each rank's own: the end of its edge at its switch. Those of a group by the hosts have none.
+// Sets in the replies what is each rank's own: the end of its edge at its switch. Those of a group by the
+// hosts have none.
 void TellEnds(const Topology& topology, GroupPlan* plan);
 
 // Switches that a result passes on its way from the farthest rank to the root, that included.
@@ -189,9 +177,9 @@ uint8_t LowByteOf(const ContextPlan& context);
 // Gives every edge its two QPNs, those of one switch with the same low byte, and a PSN per direction: random,
 // or start_psn for all. `common` carries what
 // all contexts share, but for the modes of switch_modes. borne: what ChooseBorne says of the tree; where
-// switches bear addresses, their QPNs are from the pool's range for that. Super-frames are for edges that are one link,
-// without a router, with a port that carries them at each switch, and a rank that says so at the host.
-// Errors: kNoResource naming a switch whose QPNs are used up (those taken are given back).
+// switches bear addresses, their QPNs are from the pool's range for that. Super-frames are for edges that are
+// one link, without a router, with a port that carries them at each switch, and a rank that says so at the
+// host. Errors: kNoResource naming a switch whose QPNs are used up (those taken are given back).
 Result<GroupPlan> MakePlan(const Topology& topology, const Tree& tree, const ContextPlan& common,
                            const SwitchModes& switch_modes, const std::vector<JoinRequest>& ranks,
                            const std::vector<Borne>& borne, const SuperFramePorts& super_frame_ports,

@@ -40,7 +40,7 @@ class FloodTree {
 
  private:
   // Of a switch.
-  struct Place {
+  struct Branch {
     NodeId root = kNoNode;  // of its tree
     uint32_t depth = 0;     // links to it
     LinkEnd up;             // its end of the link to its parent; of a root none
@@ -49,7 +49,7 @@ class FloodTree {
   std::vector<LinkEnd> WayBetween(NodeId from, NodeId to) const;
 
   const Topology& topology_;
-  std::vector<Place> places_;  // by NodeId
+  std::vector<Branch> places_;  // by NodeId
 };
 
 }  // namespace epic::manager

@@ -62,7 +62,7 @@ const Paths& PathFinder::From(NodeId root, Spare spare) {
     queue_.pop_back();
     if (next.cost != places_[next.at].best) continue;  // a better path has been found since
     for (const Step& step : steps_[next.at]) {
-      Place& place = places_[step.to];
+      Costs& place = places_[step.to];
       const Cost& passing = place.passing[static_cast<size_t>(spare)];
       const Cost beyond = {next.cost[0] + Both(step.down, 0) + passing[0], next.cost[1] + passing[1]};
       if (beyond >= place.best) continue;

@@ -47,7 +47,7 @@ class PathFinder {
     uint32_t hop = 0;
     uint32_t down = 0;
   };
-  struct Place {
+  struct Costs {
     Cost best{};                    // from the root
     std::array<Cost, 2> passing{};  // by Spare, without the link
   };
@@ -63,7 +63,7 @@ class PathFinder {
   std::vector<NodeId> attached_;          // switches of the hosts, each once
   bool nothing_lacks_ = true;
   Paths paths_;
-  std::vector<Place> places_;   // by NodeId
+  std::vector<Costs> places_;   // by NodeId
   std::vector<Waiting> queue_;  // a heap
 };
 

@@ -117,7 +117,7 @@ class AgentLink::Impl {
   // Outside the queue; ended is called on the thread, or at once if the agent has not registered.
   template <typename Request, typename Reply>
   void Begin(Method<Request, Reply> method, const Request& request, int timeout_s, Ended<Reply> ended) {
-    auto call = std::make_unique<Call<Reply>>(this, std::move(ended));
+    auto call = std::make_unique<AgentCall<Reply>>(this, std::move(ended));
     {
       const std::lock_guard lock(mutex_);
       call->stub = stub_;
@@ -129,7 +129,7 @@ class AgentLink::Impl {
       return call->OnEnd();
     }
     call->context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(timeout_s));
-    Call<Reply>* const tag = call.release();
+    AgentCall<Reply>* const tag = call.release();
     tag->reader = ((*tag->stub).*method)(&tag->context, request, queue_);
     tag->reader->Finish(&tag->reply, &tag->status, tag);
   }
@@ -147,8 +147,8 @@ class AgentLink::Impl {
   };
 
   template <typename Reply>
-  struct Call : AgentThread::Impl::Pending {
-    Call(Impl* of, Ended<Reply> to_tell) : link(of), ended(std::move(to_tell)) {}
+  struct AgentCall : AgentThread::Impl::Pending {
+    AgentCall(Impl* of, Ended<Reply> to_tell) : link(of), ended(std::move(to_tell)) {}
     void OnEnd() override {
       const bool silent = stub != nullptr && (status.error_code() == grpc::UNAVAILABLE ||
                                               status.error_code() == grpc::DEADLINE_EXCEEDED);

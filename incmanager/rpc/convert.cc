@@ -229,21 +229,7 @@ proto::ServerMessage ToProto(const SessionEvent& event) {
 
 proto::GroupConfig ToProto(const ContextPlan& context) {
   proto::GroupConfig out;
-  out.set_group_id(context.group_id);
-  out.set_generation(context.generation);
-  out.set_name(context.name);
-  out.set_mode(static_cast<proto::Mode>(context.mode));
-  out.set_world_size(context.world_size);
-  out.set_path_mtu(context.path_mtu);
-  out.set_message_packets(context.message_packets);
-  out.set_window_messages(context.window_messages);
-  out.set_slots(context.slots);
-  out.set_prompt_ns(context.prompt_ns);
-  out.set_reproducible(context.reproducible);
-  out.set_narrow(context.accumulator_mtus == 1);
-  out.set_accumulator_mtus(context.accumulator_mtus);
-  out.set_block(context.block);
-  out.set_block_bytes(context.block_bytes);
+  SetParameters(context, &out);
   if (context.parent) *out.mutable_parent() = ToProto(*context.parent);
   for (const EndpointPlan& child : context.children) *out.add_children() = ToProto(child);
   return out;

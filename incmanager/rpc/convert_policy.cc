@@ -85,7 +85,7 @@ void AddBlocks(const Load& load, const Group& group, proto::GroupState* state) {
   for (size_t i = 0; i < group.plan.contexts.size(); ++i) {
     const ContextPlan& context = group.plan.contexts[i];
     const BlockLoads& blocks = load.at(context.node).blocks;
-    const auto block = blocks.find(context.block);
+    const auto block = blocks.find(static_cast<uint32_t>(context.block));
     if (block != blocks.end())
       state->mutable_tree(static_cast<int>(i))->set_block_duty(DutyOf(block->second.Taken()));
   }

@@ -114,24 +114,11 @@ EndpointPlan FromProto(const proto::EndpointConfig& config, Names* names) {
 
 ContextPlan FromProto(const proto::TreeNode& node, Names* names) {
   const proto::GroupConfig& config = node.config();
-  ContextPlan out{.node = names->Node(node.switch_name()),
-                  .parent_node = node.parent().empty() ? kNoNode : names->Node(node.parent()),
-                  .group_id = config.group_id(),
-                  .generation = config.generation(),
-                  .name = config.name(),
-                  .mode = static_cast<Mode>(config.mode()),
-                  .reproducible = config.reproducible(),
-                  .accumulator_mtus = config.accumulator_mtus(),
-                  .world_size = config.world_size(),
-                  .path_mtu = config.path_mtu(),
-                  .message_packets = config.message_packets(),
-                  .window_messages = config.window_messages(),
-                  .slots = config.slots(),
-                  .prompt_ns = config.prompt_ns(),
-                  .block = static_cast<uint32_t>(config.block()),
-                  .block_bytes = config.block_bytes(),
-                  .arena_bytes = node.arena_bytes(),
-                  .paper = {.bytes = node.paper_bytes(), .formula = node.paper_formula()}};
+  ContextPlan out{ParametersOf(config)};
+  out.node = names->Node(node.switch_name());
+  out.parent_node = node.parent().empty() ? kNoNode : names->Node(node.parent());
+  out.arena_bytes = node.arena_bytes();
+  out.paper = {.bytes = node.paper_bytes(), .formula = node.paper_formula()};
   if (config.has_parent()) out.parent = FromProto(config.parent(), names);
   for (const proto::EndpointConfig& child : config.children())
     out.children.push_back(FromProto(child, names));

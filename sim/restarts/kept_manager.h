@@ -66,7 +66,6 @@ class KeptManager final : public WorldManager,
   // An operator's change: looked at, kept, done.
   template <typename Request, typename Do>
   Status Change(const Request& request, const Do& change);
-  bool DiesAtCommit(bool kept);
   void AwaitEnd();
   void AtLife(Nanos time, std::function<void()> action);
   manager::Moment At() const { return {.now = world_.now(), .unix_us = world_.now() / 1000}; }

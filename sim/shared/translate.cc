@@ -67,20 +67,7 @@ manager::EngineReport ReportOf(const World& world, const manager::Topology& topo
 }
 
 engine::GroupConfig ConfigOf(const manager::ContextPlan& context) {
-  engine::GroupConfig config{.group_id = context.group_id,
-                             .generation = context.generation,
-                             .name = context.name,
-                             .mode = context.mode,
-                             .world_size = context.world_size,
-                             .path_mtu = context.path_mtu,
-                             .message_packets = context.message_packets,
-                             .window_messages = context.window_messages,
-                             .slots = context.slots,
-                             .reproducible = context.reproducible,
-                             .accumulator_mtus = context.accumulator_mtus,
-                             .block = context.block,
-                             .block_bytes = context.block_bytes,
-                             .prompt_ns = static_cast<Nanos>(context.prompt_ns)};
+  engine::GroupConfig config{context};
   if (context.parent) config.parent = ConfigOf(*context.parent);
   for (const manager::EndpointPlan& child : context.children) config.children.push_back(ConfigOf(child));
   return config;

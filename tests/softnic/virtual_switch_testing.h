@@ -30,20 +30,20 @@ class VirtualSwitch final : public engine::Effects {
       engine_.OnPacket(now, /*port=*/0, packet, *this);
     });
   }
-  // Once the queue pair numbers of the ranks are known. in_block: its memory is the switch's one block, of all groups
-  // of which that is said.
+  // Once the queue pair numbers of the ranks are known. in_block: its memory is the switch's one block, of
+  // all groups of which that is said.
   void Install(uint64_t group, engine::Mode mode, const std::map<uint32_t, uint32_t>& qpn_of_rank,
                const Abilities& abilities = Abilities::All(), bool in_block = false) {
-    engine::GroupConfig config{.group_id = group,
-                               .mode = mode,
-                               .world_size = static_cast<uint32_t>(qpn_of_rank.size()),
-                               .path_mtu = kPathMtu,
-                               .message_packets = kMessagePackets,
-                               .window_messages = kWindowMessages,
-                               .slots = 2 * kMessagePackets * kWindowMessages,
-                               .accumulator_mtus = abilities.Has(DataType::kBlock8) ? 4u : 2u,
-                               .prompt_ns = kMillisecond,
-                               .abilities = abilities};
+    engine::GroupConfig config{{.group_id = group,
+                                .mode = mode,
+                                .world_size = static_cast<uint32_t>(qpn_of_rank.size()),
+                                .path_mtu = kPathMtu,
+                                .message_packets = kMessagePackets,
+                                .window_messages = kWindowMessages,
+                                .slots = 2 * kMessagePackets * kWindowMessages,
+                                .accumulator_mtus = abilities.Has(DataType::kBlock8) ? 4u : 2u,
+                                .prompt_ns = kMillisecond}};
+    config.abilities = abilities;
     for (const auto& [rank, qpn] : qpn_of_rank) {
       config.children.push_back({.local_qpn = Qpn{SwitchQpn(group, rank)},
                                  .remote_ip = kHostIp,
