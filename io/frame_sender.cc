@@ -1,5 +1,7 @@
 #include "io/frame_sender.h"
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -31,8 +33,8 @@ void ReserveMore(std::vector<T>& to, size_t more) {
 
 }  // namespace
 
-FrameSender::FrameSender(int fd, size_t max_frame_bytes, bool virtio, Nanos (*now)())
-    : fd_(fd), max_frame_bytes_(max_frame_bytes), virtio_(virtio), now_(now) {
+FrameSender::FrameSender(int fd, size_t max_frame_bytes, bool virtio, Queue queue, Nanos (*now)())
+    : fd_(fd), max_frame_bytes_(max_frame_bytes), virtio_(virtio), long_(queue == Queue::kLong), now_(now) {
   static_assert(2 * roce::kMaxSuperFramePackets + 2 < kMaxParts);
 }
 
@@ -83,31 +85,35 @@ bool FrameSender::Joins(const roce::FramePieces& packet) const {
                                packet.head(), packet.size());
 }
 
+// Whether a frame of so many bytes finds room as the queue is.
+bool FrameSender::MayWait(size_t bytes) const {
+  if (bytes_ + bytes <= kShortQueueBytes && queued() < kShortQueueFrames) return true;
+  return long_ && bytes_ + bytes <= kLongQueueBytes && queued() < kLongQueueFrames && !IsLate(now_());
+}
+
+bool FrameSender::IsLate(Nanos now) const {
+  return queued() > 0 && frames_[first_].since != 0 && now - frames_[first_].since >= kLongestWait;
+}
+
 // False if there is none; counted. Behind it a frame is added whole: what throws here has changed nothing.
 bool FrameSender::MakeRoom(size_t bytes, size_t packets) {
   if (queued() >= kBatchFrames || bytes_ + bytes > kShortQueueBytes) Flush();
-  const bool is_short = bytes_ + bytes <= kShortQueueBytes && queued() < kShortQueueFrames;
-  if (is_short || PassesSoon(bytes)) {
-    Reserve(bytes);
-    return true;
+  bool has_room = MayWait(bytes);
+  if (!has_room && long_) {
+    // The kernel may have some by now. Not asked for each frame of a flood.
+    const Nanos now = now_();
+    if (now - tried_ >= kTryAgain) {
+      tried_ = now;
+      Resume();
+      has_room = MayWait(bytes);
+    }
   }
-  counters_.tx_no_buffer += packets;
-  return false;
-}
-
-// Whether so much more may wait, in a queue that is long.
-bool FrameSender::PassesSoon(size_t bytes) {
-  const auto may_wait = [&](Nanos now) {
-    return bytes_ + bytes <= kLongQueueBytes && queued() < kLongQueueFrames &&
-           (queued() == 0 || now - frames_[first_].since < kLongestWait);
-  };
-  const Nanos now = now_();
-  if (may_wait(now)) return true;
-  // The port may have room: it can be this program that has not run for so long.
-  if (now - tried_ < kTryAgain) return false;
-  tried_ = now;
-  Resume();
-  return may_wait(now) || bytes_ + bytes <= kShortQueueBytes;
+  if (!has_room) {
+    counters_.tx_no_buffer += packets;
+    return false;
+  }
+  Reserve(bytes);
+  return true;
 }
 
 void FrameSender::Reserve(size_t bytes) {
@@ -173,6 +179,28 @@ void FrameSender::Flush() {
   }
   if (done < frames_.size()) BeginToWait(done);
   Drop(done);
+  if (waiting_) CutLate();
+}
+
+// What came in a burst to a port that turns out to be slow.
+void FrameSender::CutLate() {
+  if (bytes_ <= kShortQueueBytes || !IsLate(now_())) return;
+  while (bytes_ > kShortQueueBytes) {
+    const Frame& newest = frames_.back();
+    counters_.tx_no_buffer += newest.packets;
+    bytes_ -= newest.bytes;
+    parts_.resize(newest.first_part);
+    own_.resize(newest.head);
+    frames_.pop_back();
+  }
+}
+
+// If all that the kernel had has left, frames have waited for this program, and not for the port.
+void FrameSender::ForgetStandstill() {
+  int unsent = 0;
+  if (ioctl(fd_, SIOCOUTQ, &unsent) != 0 || unsent != 0) return;
+  const Nanos now = now_();
+  for (Frame& frame : std::span(frames_).subspan(first_)) frame.since = now;
 }
 
 void FrameSender::BeginToWait(size_t frame) {
@@ -184,6 +212,7 @@ void FrameSender::BeginToWait(size_t frame) {
 }
 
 void FrameSender::Resume() {
+  if (waiting_ && bytes_ > kShortQueueBytes) ForgetStandstill();
   waiting_ = false;
   Flush();
 }
@@ -194,6 +223,13 @@ void FrameSender::Discard() {
   waiting_ = false;
 }
 
+// The frames before this one have left, in so many bytes, and stay where they lie.
+void FrameSender::Pass(size_t frame, size_t bytes) {
+  first_ = frame;
+  left_bytes_ += bytes;
+  bytes_ -= bytes;
+}
+
 // Forgets the frames before this one. What is left and borrowed is copied: it leaves when its payload may be
 // gone. Without memory for that it is lost, as in a queue that is full.
 void FrameSender::Drop(size_t frame) {
@@ -202,14 +238,12 @@ void FrameSender::Drop(size_t frame) {
     for (size_t i = first_; i < frame; ++i) gone += frames_[i].bytes;
     if (!borrows_ && left_bytes_ + gone < bytes_ - gone) {
       // Copied when half of it has left: so a byte is copied twice on the average, however long the queue is.
-      first_ = frame;
-      left_bytes_ += gone;
-      bytes_ -= gone;
-      return;
+      return Pass(frame, gone);
     }
     try {
       return KeepFrom(frame);
     } catch (const std::bad_alloc&) {
+      if (!borrows_) return Pass(frame, gone);
       for (; frame < frames_.size(); ++frame) counters_.tx_no_buffer += frames_[frame].packets;
     }
   }

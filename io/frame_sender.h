@@ -22,10 +22,14 @@ namespace epic::io {
 
 class FrameSender final : public PortSender {
  public:
+  // Of frames for which the kernel has no room: what always may wait, or more while the port takes what is
+  // sent to it within kLongestWait. Beyond that the newest are dropped.
+  enum class Queue : uint8_t { kShort, kLong };
+
   // fd stays the caller's, and open; max_frame_bytes is for a frame, or a packet, alone. virtio: the socket
   // has PACKET_VNET_HDR, and super-frames leave by it.
-  // now: the time in nanoseconds, of a clock that only goes forward; asked while frames wait.
-  FrameSender(int fd, size_t max_frame_bytes, bool virtio, Nanos (*now)() = MonotonicNow);
+  // now: a clock that only goes forward; asked while frames wait.
+  FrameSender(int fd, size_t max_frame_bytes, bool virtio, Queue queue, Nanos (*now)() = MonotonicNow);
 
   void Send(std::span<const uint8_t> frame) override;
   void Send(const roce::FramePieces& packet, Terms terms) override;
@@ -38,9 +42,8 @@ class FrameSender final : public PortSender {
 
  private:
   static constexpr size_t kBatchFrames = 32;
-  // What may wait while the port takes what is sent to it within kLongestWait: all datagrams that ranks have
-  // receives for by default (PROTOCOL-MULTICAST.md, section 4), and what always may. A switch whose ports
-  // share a memory gives one as much. A slow port would make all that pass it late.
+  // All datagrams that ranks have receives for by default (PROTOCOL-MULTICAST.md, section 4), and what always
+  // may wait. A switch whose ports share a memory gives one as much. A slow port would make all late.
   static constexpr size_t kLongQueueBytes = 4 * 1024 * 1024 + kShortQueueBytes;
   static constexpr size_t kLongQueueFrames = 8 * kShortQueueFrames;
   static constexpr Nanos kLongestWait = 50'000'000;
@@ -64,7 +67,10 @@ class FrameSender final : public PortSender {
 
   size_t queued() const { return frames_.size() - first_; }
   bool MakeRoom(size_t bytes, size_t packets);
-  bool PassesSoon(size_t bytes);
+  bool MayWait(size_t bytes) const;
+  bool IsLate(Nanos now) const;
+  void ForgetStandstill();
+  void CutLate();
   void Reserve(size_t bytes);
   bool Joins(const roce::FramePieces& packet) const;
   void StartFrame(bool open);
@@ -74,12 +80,14 @@ class FrameSender final : public PortSender {
   void Seal();
   void BeginToWait(size_t frame);
   size_t SendBatch(size_t first);
+  void Pass(size_t frame, size_t bytes);
   void Drop(size_t frame);
   void KeepFrom(size_t frame);
 
   const int fd_;
   const size_t max_frame_bytes_;
   const bool virtio_;
+  const bool long_;
   Nanos (*const now_)();
   std::vector<Frame> frames_;  // those before the one at first_ have left
   size_t first_ = 0;

@@ -110,7 +110,7 @@ TEST_F(FrameSenderTest, OneThatIsWholeLeavesAsItIs) {
   EXPECT_EQ(Fills(whole), (Bytes{0, 1, 2}));
   EXPECT_EQ(sender.counters().tx_super_frames, 2u);
 
-  FrameSender narrow(near_.get(), 1000, /*virtio=*/true);
+  FrameSender narrow(near_.get(), 1000, /*virtio=*/true, FrameSender::Queue::kShort);
   narrow.Send(view, /*stays=*/false);
   EXPECT_EQ(narrow.counters().tx_too_long, 3u) << "its packets, for this port";
 }

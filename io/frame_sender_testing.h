@@ -31,7 +31,9 @@ class FrameSenderTest : public ::testing::Test {
     far_ = Descriptor(fds[1]);
   }
 
-  FrameSender Sender(bool virtio = true) { return FrameSender(near_.get(), kMaxFrame, virtio); }
+  FrameSender Sender(bool virtio = true) {
+    return FrameSender(near_.get(), kMaxFrame, virtio, FrameSender::Queue::kShort);
+  }
 
   // The next packet of a flow; a payload of `bytes`, all `fill`, which lies in payloads_.
   roce::FramePieces Packet(size_t bytes, uint8_t fill, uint32_t qpn = 0x11) {
@@ -85,11 +87,11 @@ class FrameSenderTest : public ::testing::Test {
   }
 
   // One whose kernel takes next to nothing, and whose time stands still.
-  FrameSender SlowSender() {
+  FrameSender SlowSender(FrameSender::Queue queue = FrameSender::Queue::kLong) {
     const int small = 1;
     EXPECT_EQ(setsockopt(near_.get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
     time = 1;
-    return FrameSender(near_.get(), kMaxFrame, /*virtio=*/true, [] { return time; });
+    return FrameSender(near_.get(), kMaxFrame, /*virtio=*/true, queue, [] { return time; });
   }
 
   static inline Nanos time = 1;

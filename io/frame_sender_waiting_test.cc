@@ -73,32 +73,67 @@ TEST_F(FrameSenderTest, TheQueueHasABound) {
   EXPECT_EQ(sent + sender.counters().tx_no_buffer + sender.counters().tx_failed, size_t{kPackets});
 }
 
-// What it takes late would make all behind it late, hellos as well.
-TEST_F(FrameSenderTest, ASlowPortHasAShortQueue) {
-  FrameSender sender = SlowSender();
-  for (int i = 0; i < 100; ++i) sender.Send(Packet(4096, 1), {.joins = false, .stays = true});
-  EXPECT_TRUE(sender.waiting());
-  time = 50'000'001;
+// As softnic's, which is done with all of it after some milliseconds.
+TEST_F(FrameSenderTest, AShortQueueIsShortAtOnce) {
+  FrameSender sender = SlowSender(FrameSender::Queue::kShort);
   for (int i = 0; i < 400; ++i) sender.Send(Packet(4096, 1), {.joins = false, .stays = true});
-  EXPECT_GT(sender.counters().tx_no_buffer, 350u);
-  EXPECT_LT(sender.counters().tx_no_buffer, 370u);
+  EXPECT_GT(sender.counters().tx_no_buffer, 250u);
+  EXPECT_LT(sender.counters().tx_no_buffer, 270u);
 }
 
-// Frames waited for this program then, and not for the port.
-TEST_F(FrameSenderTest, WhoHasNotRunLooksForRoomFirst) {
-  for (const bool has_room : {false, true}) {
+// What it takes late would make all behind it late, hellos as well; also what came before that was known.
+TEST_F(FrameSenderTest, ASlowPortHasAShortQueue) {
+  for (const int burst : {100, 1000}) {
     FrameSender sender = SlowSender();
-    for (int i = 0; i < 160; ++i) sender.Send(Packet(4096, 1), {.joins = false, .stays = true});
+    for (int i = 0; i < burst; ++i) sender.Send(Packet(4096, 1), {.joins = false, .stays = true});
     EXPECT_TRUE(sender.waiting());
-    const int large = 100'000;
-    if (has_room) {
-      ASSERT_EQ(setsockopt(near_.get(), SOL_SOCKET, SO_SNDBUF, &large, sizeof large), 0);
+    EXPECT_EQ(sender.counters().tx_no_buffer, 0u);
+    time += 50'000'001;
+    for (int i = 0; i < 400; ++i) sender.Send(Packet(4096, 1), {.joins = false, .stays = true});
+    const auto packets = static_cast<uint64_t>(burst) + 400;
+    EXPECT_GT(sender.counters().tx_no_buffer, packets - 150);
+    EXPECT_LT(sender.counters().tx_no_buffer, packets - 130) << "576 KiB are kept, and what the kernel has";
+    size_t sent = 0;
+    for (int round = 0; round < 1000; ++round) {
+      for (const Bytes& message : Sent()) sent += Fills(message).size();
+      if (!sender.waiting()) break;
+      sender.Resume();
     }
-    time = 60'000'000;
-    sender.Send(Packet(4096, 1), {.joins = false, .stays = true});
-    EXPECT_EQ(sender.counters().tx_no_buffer, has_room ? 0u : 1u);
-    (void)Sent();
+    for (const Bytes& message : Sent()) sent += Fills(message).size();
+    EXPECT_EQ(sent, packets - sender.counters().tx_no_buffer) << "whole, each of them";
   }
+}
+
+TEST_F(FrameSenderTest, ASlowPortHasFewShortFrames) {
+  FrameSender sender = SlowSender();
+  for (int i = 0; i < 3000; ++i) sender.Send(Bytes(70));
+  EXPECT_EQ(sender.counters().tx_no_buffer, 0u);
+  time += 50'000'000;
+  for (int i = 0; i < 1000; ++i) {
+    time += 1'000'000;
+    sender.Send(Bytes(70));
+  }
+  EXPECT_GT(sender.counters().tx_no_buffer, 900u);
+}
+
+// What waited for the program has not waited for the port.
+TEST_F(FrameSenderTest, WhoHasNotRunLosesNothing) {
+  FrameSender sender = SlowSender();
+  size_t packets = 400, sent = 0;
+  for (size_t i = 0; i < packets; ++i) sender.Send(Packet(4096, 1), {.joins = false, .stays = true});
+  EXPECT_TRUE(sender.waiting());
+  for (int round = 0; round < 1000 && sender.waiting(); ++round) {
+    for (const Bytes& message : Sent()) sent += Fills(message).size();
+    time += 60'000'000;
+    if (round < 50) {
+      sender.Send(Packet(4096, 1), {.joins = false, .stays = true});
+      ++packets;
+    }
+    sender.Resume();
+  }
+  for (const Bytes& message : Sent()) sent += Fills(message).size();
+  EXPECT_EQ(sender.counters().tx_no_buffer, 0u);
+  EXPECT_EQ(sent, packets);
 }
 
 }  // namespace

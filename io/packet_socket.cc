@@ -115,8 +115,9 @@ StatusOr<std::unique_ptr<PacketSocket>> PacketSocket::Open(const Options& option
     if (!one->fd) continue;
     if (Status s = port->Bind(*one, index); !s.ok()) return s;
   }
-  port->sender_ = std::make_unique<FrameSender>(port->short_.fd.get(), port->max_frame_bytes_ + kTagBytes,
-                                                options.super_frames);
+  port->sender_ = std::make_unique<FrameSender>(
+      port->short_.fd.get(), port->max_frame_bytes_ + kTagBytes, options.super_frames,
+      options.everything ? FrameSender::Queue::kLong : FrameSender::Queue::kShort);
   return port;
 }
 

@@ -108,7 +108,7 @@ PcapPort::PcapPort(pcap* handle, uint32_t mtu)
       fd_(pcap_get_selectable_fd(handle)),
       mtu_(mtu),
       max_frame_bytes_(mtu + kEthernetBytes) {
-  sender_ = std::make_unique<FrameSender>(fd_, max_frame_bytes_, /*virtio=*/false);
+  sender_ = std::make_unique<FrameSender>(fd_, max_frame_bytes_, /*virtio=*/false, FrameSender::Queue::kLong);
 }
 
 PcapPort::~PcapPort() { pcap_close(handle_); }
