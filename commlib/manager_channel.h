@@ -63,8 +63,9 @@ inline Error ConnectToOne(const std::string& addresses, std::chrono::millisecond
   if (GivesUp(gives_up, deadline, wait)) return GivenUp();
   if (connected) return {};
   std::string silent, unknown;  // of which host there is a machine, and of which not
+  const auto last = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);  // of all together
   for (const std::string& address : AddressesOf(addresses)) {
-    const Status host = FindHost(address, std::chrono::milliseconds(100));
+    const Status host = FindHost(address, last - std::chrono::steady_clock::now());
     const bool is_unknown = host.code() == StatusCode::kNotFound;
     std::string& list = is_unknown ? unknown : silent;
     list += (list.empty() ? ""

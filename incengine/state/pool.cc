@@ -217,6 +217,7 @@ void Pool::LeavePlace(uint32_t buffer) {
 }
 
 std::optional<uint64_t> Pool::NextToLeave(uint64_t group) {
+  if (ServerOf(group).leaving >= Quarter()) return std::nullopt;
   auto& waiting = ServerOf(group).waiting;
   const auto next = std::ranges::find_if(waiting, [this](uint64_t waits) { return MayLeave(waits); });
   if (next == waiting.end()) return std::nullopt;

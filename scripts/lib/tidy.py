@@ -1,7 +1,8 @@
 """clang-tidy over what has changed since a commit, or over all: scripts/dev tidy.
 
 A source is linted with its own compile command, from a tree that is only configured (BUILD). A header is linted by the source of
-its name, or else by the first that includes it. The messages' generated headers are those of the release tree, if it has been built.
+its name, or else by the first that includes it, by whatever headers; what nothing includes is named. The messages' generated
+headers are those of the release tree, if it has been built.
 """
 import concurrent.futures
 import json
@@ -42,13 +43,26 @@ def configured():
 
 
 def including(known):
-    """A function from a header to the sources that include it themselves."""
-    texts = {}
+    """A function from a header to the sources that include it, themselves or by other headers of ours."""
+    users = {}
+
+    def read(file):
+        for included in re.findall(r'^#include "([^"]+)"', (ROOT / file).read_text(encoding="utf-8"), re.M):
+            is_new = included not in users
+            users.setdefault(included, set()).add(file)
+            if is_new and (ROOT / included).exists():
+                read(included)
 
     def includes(header):
-        if not texts:
-            texts.update({file: (ROOT / file).read_text(encoding="utf-8") for file in known})
-        return [file for file, text in texts.items() if re.search(rf'^#include "{re.escape(header)}"', text, re.M)]
+        if not users:
+            for file in sorted(known):
+                read(file)
+        found, todo = set(), [header]
+        while todo:
+            new = users.get(todo.pop(), set()) - found
+            found |= new
+            todo += new
+        return sorted(found & known)
     return includes
 
 
@@ -72,7 +86,11 @@ def run(ref, jobs):
             print(f"no C++ differs from {ref}: nothing is linted")
             return 0
     known = configured()
-    chosen = sorted(known) if changed is None else sources_for(changed, known, including(known))
+    includes = including(known)
+    chosen = sorted(known) if changed is None else sources_for(changed, known, includes)
+    for file in changed or ():
+        if not sources_for([file], known, includes):
+            print(f"{file}: not linted: nothing that is compiled here has it")
     wrong = 0
     with concurrent.futures.ThreadPoolExecutor(jobs or os.cpu_count()) as pool:
         for source, said in zip(chosen, pool.map(lint, chosen)):

@@ -195,7 +195,7 @@ def groups_of_cover(bed):
 
 def window_ways(full):
     """The ways in which WHOLE has large calls, which are half of its data: in a default run a third of them, others with the next
-    commit. The cover has all on other beds, and commlib/core tests the trials by themselves."""
+    commit. The cover has them on other beds, in turn, and commlib/core tests the trials by themselves."""
     return WAYS if full else WAYS[covers.turn("large calls of the matrix", 3)::3]
 
 
