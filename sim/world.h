@@ -315,6 +315,7 @@ class World {
   std::map<Ip, Members> members_;                                     // by the address of a multicast group
   std::vector<Nanos> down_until_;                                     // by node: standing still, or gone
   std::map<std::pair<int, engine::TimerId>, Nanos> switch_deadline_;  // by node
+  uint64_t switch_timers_ = 0;                                        // that have run
   ArrivalWatch arrival_watch_;
   Picos clock_ = 0;
   Nanos now_ = 0;         // the same, as cores are told it
