@@ -18,6 +18,12 @@ Setup PoolSetup(uint32_t places, uint32_t groups) {
   return {.mode = "3", .topology = "star-2", .groups = groups, .pool = places};
 }
 
+void ExpectRight(const Setup& setup) {
+  Model model = ModelOf(setup);
+  const Report report = Explore(model, {});
+  EXPECT_EQ(report.verdict, Verdict::kRight) << Line(setup) << ": " << Text(report.breach);
+}
+
 TEST(CheckPoolTest, EachGroupHasAServer) {
   const System system(Built(PoolSetup(1, 2)));
   EXPECT_EQ(system.nodes(), 1 + 2 * 2 + 2);
@@ -35,9 +41,7 @@ TEST(CheckPoolTest, WhoeverLosesThePlaceAllIsRightAndGivenBack) {
   for (const char* policy : {"priority", "fcfs", "always", "coin"}) {
     check::Setup setup = PoolSetup(1, 2);
     setup.pool_policy = policy;
-    Model model = ModelOf(setup);
-    const Report report = Explore(model, {});
-    EXPECT_EQ(report.verdict, Verdict::kRight) << Line(setup) << ": " << Text(report.breach);
+    ExpectRight(setup);
   }
 }
 
@@ -48,9 +52,7 @@ TEST(CheckPoolTest, SoItIsWithLossesOnLegsToo) {
     setup.collective = collective;
     setup.messages = 2;
     setup.faults.losses = 1;
-    Model model = ModelOf(setup);
-    const Report report = Explore(model, {});
-    EXPECT_EQ(report.verdict, Verdict::kRight) << Line(setup) << ": " << Text(report.breach);
+    ExpectRight(setup);
   }
 }
 
@@ -60,9 +62,7 @@ TEST(CheckPoolTest, PartsOfSixteenBitNumbersAreTwiceAsLongAndNotRounded) {
     setup.type = type;
     setup.messages = 2;
     setup.faults.losses = 1;
-    Model model = ModelOf(setup);
-    const Report report = Explore(model, {});
-    EXPECT_EQ(report.verdict, Verdict::kRight) << Line(setup) << ": " << Text(report.breach);
+    ExpectRight(setup);
   }
 }
 

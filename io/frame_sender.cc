@@ -88,11 +88,11 @@ bool FrameSender::Joins(const roce::FramePieces& packet) const {
 // Whether a frame of so many bytes finds room as the queue is.
 bool FrameSender::MayWait(size_t bytes) const {
   if (bytes_ + bytes <= kShortQueueBytes && queued() < kShortQueueFrames) return true;
-  return long_ && bytes_ + bytes <= kLongQueueBytes && queued() < kLongQueueFrames && !IsLate(now_());
+  return long_ && bytes_ + bytes <= kLongQueueBytes && queued() < kLongQueueFrames && !IsLate();
 }
 
-bool FrameSender::IsLate(Nanos now) const {
-  return queued() > 0 && frames_[first_].since != 0 && now - frames_[first_].since >= kLongestWait;
+bool FrameSender::IsLate() const {
+  return queued() > 0 && frames_[first_].since != 0 && now_() - frames_[first_].since >= kLongestWait;
 }
 
 // False if there is none; counted. Behind it a frame is added whole: what throws here has changed nothing.
@@ -184,7 +184,7 @@ void FrameSender::Flush() {
 
 // What came in a burst to a port that turns out to be slow.
 void FrameSender::CutLate() {
-  if (bytes_ <= kShortQueueBytes || !IsLate(now_())) return;
+  if (bytes_ <= kShortQueueBytes || !IsLate()) return;
   while (bytes_ > kShortQueueBytes) {
     const Frame& newest = frames_.back();
     counters_.tx_no_buffer += newest.packets;

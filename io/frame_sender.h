@@ -68,7 +68,7 @@ class FrameSender final : public PortSender {
   size_t queued() const { return frames_.size() - first_; }
   bool MakeRoom(size_t bytes, size_t packets);
   bool MayWait(size_t bytes) const;
-  bool IsLate(Nanos now) const;
+  bool IsLate() const;
   void ForgetStandstill();
   void CutLate();
   void Reserve(size_t bytes);
