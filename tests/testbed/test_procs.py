@@ -1,5 +1,7 @@
 """Processes of a bed: down ends those that heed no signal, and those that are in none of its namespaces."""
 
+import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -9,6 +11,14 @@ import pytest
 from epic_testbed import bed, net, procs
 
 HEEDS_NONE = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('on', flush=True); time.sleep(1000)"
+
+# Its first thread ends alone (exit, by number: that of x86-64 and that of others differ), its second waits.
+FIRST_ENDS = """
+import ctypes, os, threading, time
+threading.Thread(target=time.sleep, args=(1000,)).start()
+print("on", flush=True)
+ctypes.CDLL(None).syscall({"x86_64": 60}.get(os.uname().machine, 93), 0)
+"""
 
 
 @pytest.fixture(name="process")
@@ -28,6 +38,21 @@ def test_what_heeds_no_signal_is_killed(process):
     record = record_of(process)
     procs.kill_all(lambda: procs.session_members([record]), grace_s=0.1)
     assert not procs.alive(record)
+
+
+def test_a_process_lives_until_its_last_thread_has_ended():
+    """What is started in its place meanwhile would find its socket taken."""
+    with subprocess.Popen([sys.executable, "-c", FIRST_ENDS], stdout=subprocess.PIPE, text=True) as process:
+        record = record_of(process)
+        assert process.stdout.readline() == "on\n"
+        state = pathlib.Path(f"/proc/{process.pid}/stat")
+        while ") Z " not in state.read_text(encoding="utf-8"):
+            os.sched_yield()
+        lives = procs.alive(record)
+        process.kill()
+        assert lives
+        while procs.alive(record):
+            os.sched_yield()
 
 
 def test_down_ends_what_is_in_none_of_its_namespaces(process, tmp_path, monkeypatch):

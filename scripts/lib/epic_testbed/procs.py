@@ -34,7 +34,13 @@ def uninterrupted():
 def start_time(pid):
     """Start time of a process in clock ticks since boot, or None if there is none (or only a zombie)."""
     fields = _stat(pid)
-    return int(fields[19]) if fields and fields[0] != "Z" else None
+    return int(fields[19]) if fields and not _ended(fields) else None
+
+
+def _ended(fields):
+    """Whether only a zombie is left. A killed process' first thread may be one while its others still hold what it has open:
+    until these have ended, whoever takes its place finds its sockets taken."""
+    return fields[0] == "Z" and int(fields[17]) <= 1
 
 
 def _stat(pid):
@@ -91,7 +97,7 @@ def session_members(records):
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             fields = _stat(entry)
-            if fields and fields[0] != "Z" and int(fields[3]) in leaders:
+            if fields and not _ended(fields) and int(fields[3]) in leaders:
                 members.append(int(entry))
     return members
 
