@@ -191,13 +191,13 @@ cmake_language(DEFER DIRECTORY "${CMAKE_SOURCE_DIR}" CALL epic_collect_programs 
 add_custom_target(sanitized_tests)
 add_custom_target(sanitized_always)
 add_dependencies(sanitized_tests sanitized_always)
-foreach(part explorer hosts peers shared world)
+foreach(part collectives explorer hosts peers shared world)
   add_custom_target(sanitized_${part})
   add_dependencies(sanitized_tests sanitized_${part})
 endforeach()
 # And under ThreadSanitizer, in a tree of the preset tsan: by parts, of which a default run has one, in turn.
 add_custom_target(threaded_tests)
-foreach(part calls commlib softnic engine)
+foreach(part calls numbers commlib softnic engine)
   add_custom_target(threaded_${part})
   add_dependencies(threaded_tests threaded_${part})
 endforeach()
@@ -221,8 +221,8 @@ endfunction()
 # it takes longer than what that saves. If either is SANITIZED as well, a default run has all of it without the
 # sanitizers, and with them a part that follows from the commit (label sanitized-part).
 # TURN: a default run has it under the sanitizers if its part's turn has come, which follows from the commit, and in any case
-# without them; the part is explorer, hosts, peers, shared or world (labels sanitized-turn and sanitized-turn-PART, target sanitized_PART).
-# THREADED: under ThreadSanitizer, for what shares memory between threads; the part is calls, commlib, softnic or engine (labels
+# without them; the part is collectives, explorer, hosts, peers, shared or world (labels sanitized-turn and sanitized-turn-PART, target sanitized_PART).
+# THREADED: under ThreadSanitizer, for what shares memory between threads; the part is calls, numbers, commlib, softnic or engine (labels
 # threaded and threaded-PART, target threaded_PART).
 # APART: its sources are not united.
 # BY_SOURCE: each a_test.cc is a test of its own for ctest, a_test, which runs the suites of that file: sources that are compiled as

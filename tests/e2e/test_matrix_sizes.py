@@ -3,12 +3,14 @@ between the hosts also by each algorithm alone. Where ranks share a host, a word
 
 import pytest
 
+import covers
 import test_matrix
 from test_matrix import COLLECTIVES, MISMATCHES, MODES
 
 BED = ("tree-3-2", "--hosts", "softnic")
 HOSTS, SIZES = 4, (3, 4, 5, 8)
-# Mode II in every run, all modes in a full one; `doubling`, `ring` and `multicast` are the hosts'.
+# Mode II and between the hosts in every run, each with half of the sizes, by turns with the commit; all in a full one, where
+# `doubling`, `ring` and `multicast` are the hosts'.
 WAYS = (2, "hosts")
 FULL_WAYS = (*MODES, "hosts", "doubling", "ring", "multicast")
 RANDOM_CALLS = {False: 40, True: 1000}
@@ -64,13 +66,20 @@ def share_hosts(size):
     return size > HOSTS
 
 
-def cases():
-    """Ways and sizes; those of full runs alone are marked so."""
-    return [pytest.param((way, size), id=f"{way}-{size}", marks=() if way in WAYS else pytest.mark.slow)
-            for way in FULL_WAYS for size in SIZES]
+def cases(full):
+    """Ways and sizes. In a default run each size goes one way, and the other with the next commit."""
+    turn = covers.turn("sizes of the matrix", len(WAYS))
+    return [(way, size) for way in (FULL_WAYS if full else WAYS) for number, size in enumerate(SIZES)
+            if full or WAYS[(number + turn) % len(WAYS)] == way]
 
 
-@pytest.fixture(name="run", scope="module", params=cases())
+def pytest_generate_tests(metafunc):
+    if "run" in metafunc.fixturenames:
+        metafunc.parametrize("run", cases(metafunc.config.getoption("--full")), ids=lambda case: f"{case[0]}-{case[1]}", indirect=True,
+                             scope="module")
+
+
+@pytest.fixture(name="run", scope="module")
 def fixture_run(all_beds, request):
     """A way, a size, and what each rank told of each group there: told[rank][group]."""
     way, size = request.param

@@ -56,6 +56,7 @@ def ranks_of(bed, values, group, count=COUNT, before=()):
     return told
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("number, path", [*((number, "network") for number in modes.OWN_LOGIC), (2, "hosts")])
 def test_every_collective_is_right(bed, number, path, request):
     """By epic-perf, which knows what becomes of its inputs; products are left out with the reason."""

@@ -45,7 +45,7 @@ def rates_of(links, way):
     return {name: rate // 4 if name.endswith("_ppm") else rate for name, rate in rates.items()}
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(5)
 @pytest.mark.parametrize("seed, calls", [(1, 60), pytest.param(2, 1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("way", (*WAYS, MIXED))
 @pytest.mark.parametrize("links", SPECS)
@@ -106,7 +106,7 @@ def test_random_calls_of_every_way_in_one_group(beds, links, bad):
     assert all(epic_ranks.aggregated_packets(bed.name, switch) > 0 for switch in bed.switches)
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("times", [6, pytest.param(100, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("way", (2, "hosts"))
 @pytest.mark.parametrize("links", SPECS)

@@ -1,5 +1,5 @@
 """Debian's programs over softnic by covers: of program, transport, size, address, path MTU, way of waiting, shape and machines
-each two values meet in one run (tests/covers.py), of which a commit has every other one. The products that other files have by hand run with --full."""
+each two values meet in one run (tests/covers.py), of which a commit has every third one. The products that other files have by hand run with --full."""
 
 import re
 
@@ -29,7 +29,7 @@ def fixture_all_pair():
     yield from pairs.closed_at_the_end(Ipv6Pair())
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("row", named(covers.cover({**AXES, "machines": list(MACHINES)}, lambda row: impossible(row, ROOM[row["machines"]]),
                                                    name="perftest over softnic")))
 def test_perftest(pair, row):
@@ -41,7 +41,7 @@ def not_offered(row):
     return row["program"] == "ibv_ud_pingpong" and (row["size"] != 1024 or row["mtu"] != 4096)
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("row", named(covers.cover(PINGPONG_AXES, not_offered, name="pingpong over softnic")))
 def test_pingpong(pair, row):
     mtu = () if row["program"] == "ibv_ud_pingpong" else ("-m", row["mtu"])

@@ -1,6 +1,6 @@
 """softnic against the real rdma_rxe of a guest, in both roles. Needs root and the guest kernel.
 
-What is marked slow as a product is in the default run as a cover, of which a commit has every other row.
+What is marked slow as a product is in the default run as a cover, of which a commit has every third row.
 """
 
 import os
@@ -132,7 +132,7 @@ def fixture_ipv6_guests(all_guests):
     return all_guests
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("row", named(covers.cover(
     {**AXES, "gid": [1, 2], "mtu": [256, 4096], "client": ["softnic", "rxe"]}, lambda row: impossible(row, ROOM) or row["shape"] in NOT_WITH_A_GUEST or
     (row["transport"] != "RC" and row["shape"] == "qps"), name="perftest between softnic and rdma_rxe")))
@@ -142,7 +142,7 @@ def test_cover_of_perftest(ipv6_guests, guests, row):
     run_row(guests, row, ROOM, 20, *patience, client=row["client"], server=OTHER[row["client"]])
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("row", named(covers.cover(
     {"program": ["ibv_rc_pingpong", "ibv_srq_pingpong", "ibv_ud_pingpong", "ibv_uc_pingpong"], "gid": [0, 1, 2],
      "client": ["softnic", "rxe"]}, name="pingpong between softnic and rdma_rxe")))

@@ -143,8 +143,8 @@ class Pool:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stages", nargs="+", metavar="STAGE", choices=list(stages.ALL))
-    parser.add_argument("--workers", type=int, default=2 * (os.cpu_count() or 1), metavar="N",
-                        help="tasks at a time (default: two for each processor)")
+    parser.add_argument("--workers", type=int, default=5 * (os.cpu_count() or 1) // 2, metavar="N",
+                        help="tasks at a time (default: five for two processors)")
     parser.add_argument("--full", action="store_true", help="also what a default run leaves out")
     parser.add_argument("--quick", action="store_true", help="unit tests only: those that are not slow")
     parser.add_argument("--since", metavar="REF", help="only tests whose inputs differ from that commit")

@@ -39,9 +39,9 @@ OTHERS = (
     Stage("install-test", label="install"),
     Stage("sanitized", label="sanitized", tree="asan-ubsan", environment={"EPIC_SEEDS": "/8"}),
     Stage("sanitized-turn", label="sanitized-turn", tree="asan-ubsan", environment={"EPIC_SEEDS": "/8"},
-          turns=("explorer", "hosts", "peers", "shared", "world")),
+          turns=("collectives", "explorer", "hosts", "peers", "shared", "world")),
     Stage("threaded", label="threaded", folders=("tests/softnic/test_verbs.py",), tree="tsan",
-          environment={"EPIC_BUILD": "build/tsan"}, turns=("commlib", "softnic", "engine", "calls"), folders_of="softnic"),
+          environment={"EPIC_BUILD": "build/tsan"}, turns=("commlib", "softnic", "engine", "calls", "numbers"), folders_of="softnic"),
 )
 ALL = {stage.name: stage for stage in BEDS + OTHERS}
 
