@@ -36,9 +36,10 @@ void Snapshot::Direction(A& a, Of<A, engine::Direction>& d) {
 
 template <typename A>
 void Snapshot::Endpoint(A& a, Of<A, engine::Endpoint>& e) {
-  auto& [config, udp_src_port, ip_id, in, out, nak_sent, up_epsn, up_told, deferred, down_acked_end, want,
-         prompt_at, prompt_backoff, accepted_since_ack, ack_due, ack_sent, resend_at, resend_backoff,
-         repeating, heard_at, repeat_ack_at, rnr_allowed_at, rnr_backoff, counters] = e;
+  auto& [config, udp_src_port, ip_id, in, out, nak_sent, progress, hop, repair, counters] = e;
+  auto& [up_epsn, up_told, deferred, down_acked_end, want, prompt_at, prompt_backoff] = progress;
+  auto& [accepted_since_ack, ack_due, ack_sent, resend_at, resend_backoff] = hop;
+  auto& [repeating, heard_at, repeat_ack_at, rnr_allowed_at, rnr_backoff] = repair;
   NotSaved(config, udp_src_port, ip_id);
   auto& [from, to] = want;
   Direction(a, in);

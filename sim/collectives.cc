@@ -282,9 +282,9 @@ std::string Standing(const World& world, int group) {
     out += fmt::format("switch {}: results {} sent {} acked {} up_acked {}", s, ctx.results_end, ctx.up_sent,
                        ctx.acked_end, ctx.up_acked_end);
     for (const engine::Endpoint& child : ctx.children) {
-      out +=
-          fmt::format("; ranks {}.. expects {} of {}, told {}, acknowledged {}", child.config.ranks.front(),
-                      child.up_epsn, child.in.next_index(), child.up_told, child.down_acked_end);
+      out += fmt::format("; ranks {}.. expects {} of {}, told {}, acknowledged {}",
+                         child.config.ranks.front(), child.progress.up_epsn, child.in.next_index(),
+                         child.progress.up_told, child.progress.down_acked_end);
     }
     if (ctx.terminated) {
       const engine::StreamPlace& up = ctx.terminated->up;

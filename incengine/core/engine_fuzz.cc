@@ -67,7 +67,7 @@ Due DueOf(const Context& ctx, const Sink& sink, uint32_t from, uint8_t kind) {
   }
   const bool child = from < ctx.children.size();
   const Endpoint& ep = child ? ctx.children[from] : ctx.parent;
-  return {ep.in.WireOf(child ? ep.up_epsn : ctx.results_end), ep.out.WireOf(ctx.results_end),
+  return {ep.in.WireOf(child ? ep.progress.up_epsn : ctx.results_end), ep.out.WireOf(ctx.results_end),
           static_cast<uint64_t>(ep.in.next_invocation())};
 }
 

@@ -17,8 +17,8 @@ void CheckInvocations(const Context& ctx) {
 // A result has the contributions of all; a host cannot have one that does not exist. What a switch has
 // acknowledged may be further: it steps over what needs no acknowledgement.
 void CheckChild(const Context& ctx, const Endpoint& child) {
-  EPIC_CHECK(ctx.results_end <= child.up_epsn && child.up_epsn <= ctx.max_up_epsn);
-  EPIC_CHECK(!child.config.is_host || child.down_acked_end <= ctx.results_end);
+  EPIC_CHECK(ctx.results_end <= child.progress.up_epsn && child.progress.up_epsn <= ctx.max_up_epsn);
+  EPIC_CHECK(!child.config.is_host || child.progress.down_acked_end <= ctx.results_end);
 }
 
 }  // namespace

@@ -27,9 +27,10 @@ TEST_F(InvariantsTest, EachIsSeenToBeBroken) {
     damage(ctx);
     EXPECT_DEATH(CheckInvariants(ctx), which);
   };
-  dies([](Context& ctx) { ctx.results_end = 2; }, "results_end <= child.up_epsn");
-  dies([](Context& ctx) { ++ctx.children[0].up_epsn; }, "child.up_epsn <= ctx.max_up_epsn");
-  dies([](Context& ctx) { ctx.children[1].down_acked_end = 2; }, "child.down_acked_end <= ctx.results_end");
+  dies([](Context& ctx) { ctx.results_end = 2; }, "results_end <= child.progress.up_epsn");
+  dies([](Context& ctx) { ++ctx.children[0].progress.up_epsn; }, "child.progress.up_epsn <= ctx.max_up_epsn");
+  dies([](Context& ctx) { ctx.children[1].progress.down_acked_end = 2; },
+       "child.progress.down_acked_end <= ctx.results_end");
   dies([](Context& ctx) { ctx.invocations.push_back(ctx.invocations.front()); }, "number ==");
   dies(
       [](Context& ctx) {

@@ -50,8 +50,8 @@ class CounterWriter {
 proto::EndpointDump DumpEndpoint(const engine::Endpoint& endpoint, const PortNames& ports) {
   proto::EndpointDump dump;
   *dump.mutable_config() = ToProto(endpoint.config, ports);
-  dump.set_up_epsn(endpoint.up_epsn);
-  dump.set_last_down_acked(endpoint.down_acked_end - 1);
+  dump.set_up_epsn(endpoint.progress.up_epsn);
+  dump.set_last_down_acked(endpoint.progress.down_acked_end - 1);
   CounterWriter out(dump.mutable_counters());
   out.AddEach(engine::kEndpointCounters, endpoint.counters);
   return dump;
