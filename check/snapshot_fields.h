@@ -58,13 +58,12 @@ void Snapshot::Endpoint(A& a, Of<A, engine::Endpoint>& e) {
 }
 
 template <typename A>
-void Snapshot::Slots(A& a, Of<A, engine::Engine>& engine, const engine::Context& ctx,
-                     const engine::Pipe& pipe) {
+void Snapshot::Slots(A& a, Of<A, engine::Engine>& engine, const engine::Context& ctx, const Pipe& pipe) {
   const auto all = engine.arena_.At(ctx.arena_offset, ctx.arena_bytes);
   for (size_t i = 0; i < ctx.config.slots; ++i) {
     auto* const slot =
         reinterpret_cast<Of<A, engine::Slot>*>(all.data() + pipe.at + i * sizeof(engine::Slot));
-    const auto payload = all.subspan(pipe.payloads(ctx.config) + i * pipe.payload_bytes, pipe.payload_bytes);
+    const auto payload = all.subspan(pipe.payloads_at + i * pipe.payload_bytes, pipe.payload_bytes);
     auto& [index, arrived, ack_req, loaded, split, buffer] = *slot;
     a.Numbers(index, arrived, ack_req);
     if (ctx.pooled) {
@@ -188,10 +187,10 @@ void Snapshot::Engine(A& a, Of<A, engine::Engine>& engine, uint64_t group_id) {
   if constexpr (A::kReads) {
     if (config.block != 0) arena_offset = engine.blocks_.at(config.block).offset;
   }
-  const engine::Memory memory = engine::MemoryOf(config);
+  const ContextMemory memory = engine::MemoryOf(config);
   // A mode that lays its memory out by itself has it saved by itself, as Rings does.
   EPIC_CHECK(terminated || !memory.pipes().empty());
-  for (const engine::Pipe& pipe : memory.pipes()) Slots(a, engine, ctx, pipe);
+  for (const Pipe& pipe : memory.pipes()) Slots(a, engine, ctx, pipe);
 }
 
 template <typename A>

@@ -213,7 +213,7 @@ struct Context {
 
   bool is_root() const { return !config.parent.has_value(); }
   uint64_t all_children() const {
-    return children.size() == 64 ? ~uint64_t{0} : (uint64_t{1} << children.size()) - 1;
+    return children.size() == kMaxChildren ? ~uint64_t{0} : (uint64_t{1} << children.size()) - 1;
   }
 };
 
