@@ -114,14 +114,14 @@ bool CollectiveCall::InPlace(size_t rank) const {
 }
 
 // In place, the smaller buffer is this rank's share of the larger one.
-CollectiveCall::Place CollectiveCall::SendPlace(size_t rank) const {
+CollectiveCall::BufferPlace CollectiveCall::SendPlace(size_t rank) const {
   const size_t bytes = send_[rank].size();
   const size_t other = recv_[rank].size();
   if (!InPlace(rank) || bytes > other) return {.in_send = true, .bytes = bytes};
   return {.at = bytes < other ? rank * bytes : 0, .bytes = bytes};
 }
 
-CollectiveCall::Place CollectiveCall::RecvPlace(size_t rank) const {
+CollectiveCall::BufferPlace CollectiveCall::RecvPlace(size_t rank) const {
   const size_t bytes = recv_[rank].size();
   if (!InPlace(rank) || bytes >= send_[rank].size()) return {.bytes = bytes};
   return {.in_send = true, .at = rank * bytes, .bytes = bytes};
