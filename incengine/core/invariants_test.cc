@@ -19,6 +19,15 @@ TEST_F(InvariantsTest, HoldOfAGroupThatHasMadeACall) {
   CheckInvariants(context());
 }
 
+TEST_F(InvariantsTest, HoldOfASwitchWhoseGroupHasGone) {
+  Install(false);
+  engine.CheckInvariants();
+  const GroupConfig config = context().config;
+  engine.Remove(config.group_id, config.generation);
+  engine.CheckInvariants();
+  ASSERT_TRUE(engine.groups().empty());
+}
+
 TEST_F(InvariantsTest, EachIsSeenToBeBroken) {
   Install(true);
   for (const uint32_t child : {0u, 1u}) Control(child, 4);
