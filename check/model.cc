@@ -38,7 +38,7 @@ Model::Model(const SystemConfig& config, const FaultBounds& bounds)
     of_life.reuse_qpns = bounds.reuse_qpns;
     const System& made = lives_.emplace_back(of_life);
     for (int n = 0; n < made.nodes(); ++n) {
-      Place place;
+      NodeStates place;
       place.node = MakeNode(made, n, packets_, blobs_);
       std::string bytes;
       place.node->Save(bytes);
@@ -82,7 +82,7 @@ void Model::RequireReceivers() {
   }
 }
 
-uint32_t Model::InternState(Place& place, const std::string& bytes) {
+uint32_t Model::InternState(NodeStates& place, const std::string& bytes) {
   const uint32_t id = place.states.Intern(bytes);
   if (id == place.facts.size()) place.facts.push_back(place.node->Look());
   return id;
@@ -94,7 +94,7 @@ int Model::Receiver(size_t channel) const {
 }
 
 // Hands an event to the live node.
-void Model::Give(Place& place, const System& system, int node, Event event, Effects* effects) {
+void Model::Give(NodeStates& place, const System& system, int node, Event event, Effects* effects) {
   switch (event.kind) {
     case ActionKind::kStart:
       return place.node->Start(*effects);
@@ -125,7 +125,7 @@ const Breach* Model::NoteBreach(Invariant invariant, std::string what) {
 // The step that a node in this state makes: by the real code the first time, then looked up.
 const Model::Step& Model::StepOf(std::span<const Word> state, int node, Event event) {
   const System& system = SystemOf(state);
-  Place& place = PlaceOf(state, node);
+  NodeStates& place = PlaceOf(state, node);
   const Word before = state[static_cast<size_t>(node)];
   const auto [it, fresh] =
       place.steps.try_emplace(uint64_t{before} << 32 | event.Key(), static_cast<uint32_t>(steps_.size()));
@@ -383,7 +383,7 @@ bool Model::Quiet(std::span<const Word> state) const {
 
 Model::Sizes Model::sizes() const {
   Sizes sizes{.packets = packets_.size(), .channels = contents_.size(), .steps = steps_.size()};
-  for (const Place& place : places_) {
+  for (const NodeStates& place : places_) {
     sizes.node_states += place.states.size();
     sizes.node_bytes += place.states.bytes();
   }

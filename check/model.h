@@ -94,16 +94,16 @@ class Model {
     uint32_t with = 0;
     uint32_t Key() const { return static_cast<uint32_t>(kind) << 28 | with; }
   };
-  struct Place {
+  struct NodeStates {
     std::unique_ptr<Node> node;
     Blobs states;
     std::vector<Facts> facts;                       // by state
     absl::flat_hash_map<uint64_t, uint32_t> steps;  // by state and event
   };
 
-  uint32_t InternState(Place& place, const std::string& bytes);
+  uint32_t InternState(NodeStates& place, const std::string& bytes);
   const Step& StepOf(std::span<const Word> state, int node, Event event);
-  void Give(Place& place, const System& system, int node, Event event, Effects* effects);
+  void Give(NodeStates& place, const System& system, int node, Event event, Effects* effects);
   const Breach* NoteBreach(Invariant invariant, std::string what);
   const Breach* Move(std::span<Word> state, int node, Event event);
   const Breach* MoveAndCheck(std::span<Word> state, int node, Event event);
@@ -142,7 +142,7 @@ class Model {
   uint32_t LifeOf(std::span<const Word> state) const { return Count(state, ActionKind::kRegroup); }
   bool LastLife(std::span<const Word> state) const { return LifeOf(state) == bounds_.regroups; }
   const System& SystemOf(std::span<const Word> state) const { return lives_[LifeOf(state)]; }
-  Place& PlaceOf(std::span<const Word> state, int node) {
+  NodeStates& PlaceOf(std::span<const Word> state, int node) {
     return places_[LifeOf(state) * nodes() + static_cast<size_t>(node)];
   }
   size_t nodes() const { return static_cast<size_t>(system().nodes()); }
@@ -161,7 +161,7 @@ class Model {
   std::vector<Word> initial_;
   Packets packets_;
   Blobs blobs_;
-  std::vector<Place> places_;  // by life and node
+  std::vector<NodeStates> places_;  // by life and node
   std::vector<Step> steps_;
   Contents contents_;
   std::vector<Nanos> times_;  // that pass, by event

@@ -89,7 +89,7 @@ uint64_t* Model::RowOf(std::vector<uint64_t>& table, uint32_t row) {
 
 uint32_t Model::RelabelledState(size_t symmetry, size_t life, size_t node, uint32_t state) {
   const Relabelling& to = symmetries_[symmetry];
-  Place& image = places_[life * nodes() + static_cast<size_t>(to[node])];
+  NodeStates& image = places_[life * nodes() + static_cast<size_t>(to[node])];
   image.node->LoadRelabelled(places_[life * nodes() + node].states[state], to);
   std::string bytes;
   image.node->Save(bytes);

@@ -143,8 +143,7 @@ struct Snapshot {
   template <typename A>
   static void Endpoint(A& a, Of<A, engine::Endpoint>& e);
   template <typename A>
-  static void Slots(A& a, Of<A, engine::Engine>& engine, const engine::Context& ctx,
-                    const engine::Pipe& pipe);
+  static void Slots(A& a, Of<A, engine::Engine>& engine, const engine::Context& ctx, const Pipe& pipe);
   template <typename A>
   static void Pooled(A& a, Of<A, engine::Engine>& engine, Of<A, engine::Context>& ctx);
   template <typename A>

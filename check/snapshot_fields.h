@@ -36,9 +36,10 @@ void Snapshot::Direction(A& a, Of<A, engine::Direction>& d) {
 
 template <typename A>
 void Snapshot::Endpoint(A& a, Of<A, engine::Endpoint>& e) {
-  auto& [config, udp_src_port, ip_id, in, out, nak_sent, up_epsn, up_told, deferred, down_acked_end, want,
-         prompt_at, prompt_backoff, accepted_since_ack, ack_due, ack_sent, resend_at, resend_backoff,
-         repeating, heard_at, repeat_ack_at, rnr_allowed_at, rnr_backoff, counters] = e;
+  auto& [config, udp_src_port, ip_id, in, out, nak_sent, progress, hop, repair, counters] = e;
+  auto& [up_epsn, up_told, deferred, down_acked_end, want, prompt_at, prompt_backoff] = progress;
+  auto& [accepted_since_ack, ack_due, ack_sent, resend_at, resend_backoff] = hop;
+  auto& [repeating, heard_at, repeat_ack_at, rnr_allowed_at, rnr_backoff] = repair;
   NotSaved(config, udp_src_port, ip_id);
   auto& [from, to] = want;
   Direction(a, in);
@@ -57,13 +58,12 @@ void Snapshot::Endpoint(A& a, Of<A, engine::Endpoint>& e) {
 }
 
 template <typename A>
-void Snapshot::Slots(A& a, Of<A, engine::Engine>& engine, const engine::Context& ctx,
-                     const engine::Pipe& pipe) {
+void Snapshot::Slots(A& a, Of<A, engine::Engine>& engine, const engine::Context& ctx, const Pipe& pipe) {
   const auto all = engine.arena_.At(ctx.arena_offset, ctx.arena_bytes);
   for (size_t i = 0; i < ctx.config.slots; ++i) {
     auto* const slot =
         reinterpret_cast<Of<A, engine::Slot>*>(all.data() + pipe.at + i * sizeof(engine::Slot));
-    const auto payload = all.subspan(pipe.payloads(ctx.config) + i * pipe.payload_bytes, pipe.payload_bytes);
+    const auto payload = all.subspan(pipe.payloads_at + i * pipe.payload_bytes, pipe.payload_bytes);
     auto& [index, arrived, ack_req, loaded, split, buffer] = *slot;
     a.Numbers(index, arrived, ack_req);
     if (ctx.pooled) {
@@ -187,10 +187,10 @@ void Snapshot::Engine(A& a, Of<A, engine::Engine>& engine, uint64_t group_id) {
   if constexpr (A::kReads) {
     if (config.block != 0) arena_offset = engine.blocks_.at(config.block).offset;
   }
-  const engine::Memory memory = engine::MemoryOf(config);
+  const ContextMemory memory = engine::MemoryOf(config);
   // A mode that lays its memory out by itself has it saved by itself, as Rings does.
   EPIC_CHECK(terminated || !memory.pipes().empty());
-  for (const engine::Pipe& pipe : memory.pipes()) Slots(a, engine, ctx, pipe);
+  for (const Pipe& pipe : memory.pipes()) Slots(a, engine, ctx, pipe);
 }
 
 template <typename A>

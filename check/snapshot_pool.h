@@ -120,7 +120,7 @@ void Snapshot::Pooled(A& a, Of<A, engine::Engine>& engine, Of<A, engine::Context
   NotSaved(pool_at, priority);
   check::Regions buffers;
   buffers.Add({static_cast<const uint8_t*>(nullptr), engine.pool_->buffers() * buffer_bytes});
-  const size_t own_bytes = engine::OwnBufferBytes(ctx.config);
+  const size_t own_bytes = OwnBufferBytes(ctx.config.path_mtu);
   buffers.Add({std::bit_cast<const uint8_t*>(engine::kOwnAddress), own_bytes});
   QueuePair(a, qp, buffers);
   Inlined(a, qp);

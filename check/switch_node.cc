@@ -63,7 +63,7 @@ class SwitchNode final : public Node {
     Facts facts{.heard = std::vector<Index>(system_.ports(node_), 0)};
     for (const auto& [id, ctx] : engine_.groups()) {
       for (const engine::Endpoint& child : ctx.children)
-        facts.heard[child.config.port] = child.down_acked_end;
+        facts.heard[child.config.port] = child.progress.down_acked_end;
       facts.failed = facts.failed || ctx.state == engine::GroupState::kStopped;
       if (ctx.timer_at != kNever)
         facts.timer_in = std::min(facts.timer_in, std::max<Nanos>(ctx.timer_at - now_, 0));
@@ -192,7 +192,7 @@ class SwitchNode final : public Node {
       const auto& end = from_parent ? *ctx.terminated->parent : ctx.terminated->children[child];
       return Snapshot::Received(end.qp);
     }
-    const Index end = from_parent ? ctx.results_end : ctx.children[child].up_epsn;
+    const Index end = from_parent ? ctx.results_end : ctx.children[child].progress.up_epsn;
     return std::ranges::count_if(from_parent ? edge.down : edge.up,
                                  [end](const Carried& carried) { return carried.index < end; });
   }
@@ -241,7 +241,7 @@ class SwitchNode final : public Node {
     const std::vector<Carried>& up = system_.EdgeAt(node_, child.config.port).up;
     Index last = -1;
     for (const Carried& carried : up) {
-      if (carried.index >= child.up_epsn) break;
+      if (carried.index >= child.progress.up_epsn) break;
       if (carried.has_data) last = carried.index;
     }
     return last;

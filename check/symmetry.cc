@@ -88,13 +88,13 @@ void Snapshot::Relabel(engine::Engine& engine, uint64_t group_id, std::span<cons
   for (engine::ControlSlot& slot : ctx.control) children(slot.arrived);
   const size_t n = ctx.config.slots;
   const auto all = engine.arena_.At(ctx.arena_offset, ctx.arena_bytes);
-  const engine::Memory memory = engine::MemoryOf(ctx.config);
-  for (const engine::Pipe& pipe : memory.pipes()) {
+  const ContextMemory memory = engine::MemoryOf(ctx.config);
+  for (const Pipe& pipe : memory.pipes()) {
     for (size_t i = 0; i < n; ++i) {
       auto* const slot = reinterpret_cast<engine::Slot*>(all.data() + pipe.at + i * sizeof(engine::Slot));
       if (slot->index < 0) continue;
       children(slot->arrived);
-      data(all.subspan(pipe.payloads(ctx.config) + i * pipe.payload_bytes, pipe.payload_bytes));
+      data(all.subspan(pipe.payloads_at + i * pipe.payload_bytes, pipe.payload_bytes));
     }
   }
 }

@@ -28,7 +28,7 @@ std::string_view Sums::Take(uint32_t immediate, std::span<const uint8_t> bytes) 
   if (kind == LegMessage::kOpen) return Open(bytes);
   if (kind != LegMessage::kPart && kind != LegMessage::kLast && kind != LegMessage::kFetch) return "kind";
   Index index = 0;
-  const Call* const call = CallOf(immediate & kLegIndexMask, &index);
+  const LegCall* const call = CallOf(immediate & kLegIndexMask, &index);
   if (call == nullptr) return "index";
   if (kind != LegMessage::kFetch) return Add(*call, index, kind == LegMessage::kLast, bytes);
   if (!bytes.empty()) return "length";
@@ -64,8 +64,8 @@ std::string_view Sums::Open(std::span<const uint8_t> bytes) {
   return {};
 }
 
-const Sums::Call* Sums::CallOf(uint32_t low, Index* index) const {
-  for (const Call& call : calls_) {
+const Sums::LegCall* Sums::CallOf(uint32_t low, Index* index) const {
+  for (const LegCall& call : calls_) {
     const Index first = call.open.control_index;
     const auto in_call = static_cast<Index>((low - static_cast<uint32_t>(first)) & kLegIndexMask);
     if (in_call >= call.layout.indices()) continue;
@@ -75,7 +75,7 @@ const Sums::Call* Sums::CallOf(uint32_t low, Index* index) const {
   return nullptr;
 }
 
-std::string_view Sums::Add(const Call& call, Index index, bool last, std::span<const uint8_t> bytes) {
+std::string_view Sums::Add(const LegCall& call, Index index, bool last, std::span<const uint8_t> bytes) {
   const ControlHeader& header = call.open.header;
   const bool reduces = Reduces(header.collective);
   const size_t wire = WireBytes(call.layout, group_.path_mtu, index - call.open.control_index);

@@ -46,7 +46,7 @@ class Sums {
 
  private:
   friend struct epic::Snapshot;
-  struct Call {
+  struct LegCall {
     LegOpen open;
     DataLayout layout;
   };
@@ -57,11 +57,11 @@ class Sums {
 
   std::string_view Open(std::span<const uint8_t> bytes);
   // The open call that the lower bits of an index belong to, and the whole index; null if there is none.
-  const Call* CallOf(uint32_t low, Index* index) const;
-  std::string_view Add(const Call& call, Index index, bool last, std::span<const uint8_t> bytes);
+  const LegCall* CallOf(uint32_t low, Index* index) const;
+  std::string_view Add(const LegCall& call, Index index, bool last, std::span<const uint8_t> bytes);
 
   Group group_;
-  std::deque<Call> calls_;  // oldest first
+  std::deque<LegCall> calls_;  // oldest first
   std::map<Index, Sum> sums_;
   std::deque<Fetched> fetched_;
 };

@@ -8,11 +8,11 @@
 #include <string>
 
 #include "base/path_mtu.h"
+#include "base/psn.h"
 
 namespace epic::agent {
 namespace {
 
-constexpr uint32_t kMask24 = 0xffffff;
 constexpr size_t kMacBytes = 6;
 
 Status Invalid(const std::string& message) { return MakeStatus(StatusCode::kInvalidArgument, message); }
@@ -24,7 +24,7 @@ bool HasPort(const proto::EngineInfo& engine, const std::string& name) {
 
 Status CheckEndpoint(const proto::EndpointConfig& endpoint, const std::string& where,
                      const proto::EngineInfo& engine, std::set<uint32_t>* qpns) {
-  const auto is_24_bits = [](uint32_t value) { return value <= kMask24; };
+  const auto is_24_bits = [](uint32_t value) { return value <= Psn::kMask; };
   if (endpoint.local_qpn() == 0 || !is_24_bits(endpoint.local_qpn()))
     return Invalid(where + ".local_qpn: not a 24-bit QPN");
   if (!qpns->insert(endpoint.local_qpn()).second) {

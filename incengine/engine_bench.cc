@@ -172,7 +172,7 @@ class Load {
   }
 
  private:
-  struct Place {
+  struct FramePlace {
     PortId port;
     size_t offset, bytes;
   };
@@ -194,7 +194,7 @@ class Load {
   const Shape shape_;
   std::vector<uint8_t> payload_;
   std::vector<uint8_t> frames_;
-  std::vector<Place> places_;
+  std::vector<FramePlace> places_;
 };
 
 // Hands a load to a switch by its frames, or to its engine alone, parsed before.

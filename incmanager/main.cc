@@ -13,6 +13,7 @@
 #include "base/address.h"
 #include "base/command_line.h"
 #include "base/path_mtu.h"
+#include "base/psn.h"
 #include "incmanager/cli/client.h"
 #include "incmanager/cli/placement_options.h"
 #include "incmanager/cli/serve.h"
@@ -22,7 +23,6 @@
 namespace epic::manager {
 namespace {
 
-constexpr uint32_t kMaxPsn = 0xffffff;
 constexpr uint32_t kMaxWindowPackets = 4096;
 
 // What is wrong with a word that must say something, or nothing.
@@ -141,7 +141,7 @@ class Commands {
         .Changed(NotEmpty)
         .ShowDefault(std::string(kDefaultStore) + " if it is there, else memory");
     serve.Add("--start-psn", &serve_.groups.start_psn, "for tests: first PSN of every endpoint; else random")
-        .From(0u, kMaxPsn, "a PSN has 24 bits");
+        .From(0u, Psn::kMask, "a PSN has 24 bits");
     serve.Add("--log-level", &serve_.log_level, "trace, debug, info, warn or error")
         .OneOf({"trace", "debug", "info", "warn", "error"})
         .ShowDefault();
@@ -248,7 +248,7 @@ class Commands {
              "0: none; else the manager's choice")
         .From(0u, kMaxInlineBytes, "bytes; 0: none");
     create.Add("--start-psn", &create_.start_psn, "for tests: first PSN of every endpoint; else random")
-        .From(0u, kMaxPsn, "a PSN has 24 bits");
+        .From(0u, Psn::kMask, "a PSN has 24 bits");
   }
 
   void AddExplain() {

@@ -22,10 +22,19 @@ inline std::string Duration(int64_t ms) {
   return fmt::format("{} h", ms / (60 * kMinute));
 }
 
+// What a rank or a daemon says of itself, and others are told, has at most so many bytes.
+inline constexpr size_t kMaxSaidBytes = 256;
+// So many has a line of what has happened.
+inline constexpr size_t kMaxEventBytes = 500;
+
 // 1 to kMaxNameBytes printable characters without spaces: names appear in logs and tables.
 inline bool IsName(const std::string& name) {
   return !name.empty() && name.size() <= kMaxNameBytes &&
          std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 0x7f; });
 }
+
+// What IsName asks, for refusals.
+inline constexpr const char* kNameInWords = "1 to 64 printable characters without spaces";
+static_assert(kMaxNameBytes == 64);
 
 }  // namespace epic::manager

@@ -11,6 +11,10 @@ namespace epic {
 inline constexpr uint32_t kMaxWorldSize = 4096;
 // Ranks whose calls go by the hosts: more would have more messages around a ring than a queue pair holds.
 inline constexpr uint32_t kMaxHostRanks = 512;
+// Endpoints below a switch: a slot has a bit for each.
+inline constexpr uint32_t kMaxChildren = 64;
+// N, a power of two.
+inline constexpr uint32_t kMaxSlots = 1 << 16;
 // Of its name, which a switch's context keeps; other names that people give have no more.
 inline constexpr size_t kMaxNameBytes = 64;
 

@@ -1,10 +1,11 @@
-// How many bytes of a switch's memory the parts of a group's context take: for the engine, which lays them
-// out, and for the manager, which plans with them. Which parts a mode has, the engine's table of modes says
-// (incengine/modes/table.cc), and incmanager/policies/memory.cc.
+// How many bytes of a switch's memory a group's context takes, and where its parts lie: for the engine, which
+// lays them out, and for the manager, which plans with them. Which parts a mode has, protocol/modes.h says.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "protocol/modes.h"
 
@@ -71,6 +72,67 @@ constexpr size_t SumsRingBytes(const ContextShape& shape) {
 constexpr size_t RingsBytes(const ContextShape& shape) {
   const size_t endpoints = size_t{shape.children} + (shape.has_parent ? 1 : 0);
   return endpoints * ReceivedRingBytes(shape) + SumsRingBytes(shape);
+}
+
+// Of a group whose payloads lie in a pool: a buffer of its own, for one packet.
+constexpr size_t OwnBufferBytes(uint32_t path_mtu) { return path_mtu; }
+
+// N slots in a group's region, from `at` on, and behind them the payload of each.
+struct Pipe {
+  size_t at = 0;
+  size_t payloads_at = 0;
+  size_t payload_bytes = 0;  // of one slot
+};
+
+// A group's region: how long it is, its pipes, and where that is which only the mode's own state lays out.
+class ContextMemory {
+ public:
+  static constexpr size_t kMostPipes = 2;
+
+  constexpr size_t bytes() const { return bytes_; }
+  // Of a memory that stays, not of one that is just being asked for.
+  constexpr std::span<const Pipe> pipes() const& { return std::span(pipes_).first(count_); }
+  constexpr std::span<const Pipe> pipes() const&& = delete;
+  constexpr size_t own_at() const { return own_at_; }
+
+  // Behind all that is there.
+  constexpr void AddPipe(size_t slots, size_t payload_bytes) {
+    pipes_[count_++] = {
+        .at = bytes_, .payloads_at = bytes_ + SlotsBytes(slots), .payload_bytes = payload_bytes};
+    bytes_ += PipeBytes(slots, payload_bytes);
+  }
+  constexpr void AddOwn(size_t bytes) {
+    own_at_ = bytes_;
+    bytes_ += RoundUpToArena(bytes);
+  }
+
+ private:
+  size_t bytes_ = 0;
+  size_t own_at_ = 0;
+  size_t count_ = 0;
+  std::array<Pipe, kMostPipes> pipes_{};
+};
+
+// The one formula. Without parts and bytes if there is no such mode.
+constexpr ContextMemory MemoryOf(const ContextShape& shape) {
+  ContextMemory memory;
+  const ModeInfo* const mode = FindMode(shape.mode);
+  switch (mode == nullptr ? ContextParts::kNone : mode->parts) {
+    case ContextParts::kNone:
+      break;
+    case ContextParts::kRings:
+      memory.AddOwn(RingsBytes(shape));
+      break;
+    case ContextParts::kUpPipe:
+      memory.AddPipe(shape.slots, SlotPayloadBytes(shape));
+      break;
+    case ContextParts::kUpAndDownPipe:
+      memory.AddPipe(shape.slots, SlotPayloadBytes(shape));
+      memory.AddPipe(shape.slots, shape.pooled ? 0 : shape.path_mtu);
+      break;
+  }
+  if (shape.pooled) memory.AddOwn(OwnBufferBytes(shape.path_mtu));
+  return memory;
 }
 
 }  // namespace epic

@@ -41,5 +41,35 @@ TEST(ContextMemory, RingsHaveRoomForWhatIsUnderWay) {
   EXPECT_EQ(RingsBytes(shape), 4u * 10 * 8192 + 10 * 8192);
 }
 
+TEST(ContextMemory, IsOfThePartsOfTheMode) {
+  ContextShape shape = Shape();
+  EXPECT_EQ(MemoryOf(shape).bytes(), 0u) << "of no mode, or of one of a later version";
+  shape.mode = Mode::kTerminated;
+  EXPECT_EQ(MemoryOf(shape).bytes(), RingsBytes(shape));
+  for (const Mode one_pipe : {Mode::kTranslated, Mode::kSpliced}) {
+    shape.mode = one_pipe;
+    const ContextMemory memory = MemoryOf(shape);
+    ASSERT_EQ(memory.pipes().size(), 1u);
+    EXPECT_EQ(memory.bytes(), UpPipeBytes(shape));
+  }
+  shape.mode = Mode::kAugmented;
+  const ContextMemory memory = MemoryOf(shape);
+  ASSERT_EQ(memory.pipes().size(), 2u);
+  EXPECT_EQ(memory.pipes()[1].at, UpPipeBytes(shape));
+  EXPECT_EQ(memory.pipes()[1].payloads_at, UpPipeBytes(shape) + 128 * 24);
+  EXPECT_EQ(memory.bytes(), UpPipeBytes(shape) + PipeBytes(128, 1024));
+}
+
+TEST(ContextMemory, WithAPoolHasNoPayloadsButABufferOfItsOwn) {
+  ContextShape shape = Shape();
+  shape.mode = Mode::kAugmented;
+  shape.pooled = true;
+  const ContextMemory memory = MemoryOf(shape);
+  ASSERT_EQ(memory.pipes().size(), 2u);
+  for (const Pipe& pipe : memory.pipes()) EXPECT_EQ(pipe.payload_bytes, 0u);
+  EXPECT_EQ(memory.own_at(), 2u * 128 * 24);
+  EXPECT_EQ(memory.bytes(), memory.own_at() + 1024);
+}
+
 }  // namespace
 }  // namespace epic

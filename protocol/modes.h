@@ -37,6 +37,14 @@ struct BufferFormula {
   bool per_edge = false;    // times D + 1
 };
 
+// What a group's region of a switch's memory has (protocol/context_memory.h).
+enum class ContextParts : uint8_t {
+  kNone,           // of no mode
+  kRings,          // messages as they come from each neighbour, and sums of them
+  kUpPipe,         // slots of partial sums; at the root, of results
+  kUpAndDownPipe,  // and behind them slots of results on their way down, as they are on the wire
+};
+
 struct ModeInfo {
   Mode mode = Mode::kUnspecified;
   std::string_view numeral;  // I to III are the EPIC paper's
@@ -51,6 +59,7 @@ struct ModeInfo {
   // Children may change places, and nothing but their places changes: nothing goes by their order, and
   // nothing but endpoints, slots and control slots tells one from another (what check/symmetry.cc relabels).
   bool children_alike = false;
+  ContextParts parts{};
   BufferFormula buffer;
   BufferFormula reproducible_buffer;  // of a group whose sums have the same bits each time
 };
@@ -63,6 +72,7 @@ inline constexpr std::array kModes = {
              .reliability = Reliability::kPerHop,
              .ends_connections = true,
              .children_alike = false,  // they are added in order, always
+             .parts = ContextParts::kRings,
              .buffer = {.text = "(D+1)*2BL", .windows = 2, .per_edge = true},
              .reproducible_buffer = {.text = "(D+1)*2BL", .windows = 2, .per_edge = true}},
     ModeInfo{
@@ -71,6 +81,7 @@ inline constexpr std::array kModes = {
         .name = "translated",
         .reliability = Reliability::kEndToEnd,
         .children_alike = true,
+        .parts = ContextParts::kUpPipe,
         .buffer = {.text = "4(H-1)BL", .windows = 4, .whole_path = true},
         .reproducible_buffer = {.text = "4(H-1)(D+1)BL", .windows = 4, .whole_path = true, .per_edge = true}},
     ModeInfo{.mode = Mode::kAugmented,
@@ -78,6 +89,7 @@ inline constexpr std::array kModes = {
              .name = "augmented",
              .reliability = Reliability::kPerHop,
              .children_alike = true,
+             .parts = ContextParts::kUpAndDownPipe,
              .buffer = {.text = "4BL", .windows = 4},
              .reproducible_buffer = {.text = "(D+1)*2BL", .windows = 2, .per_edge = true}},
     ModeInfo{
@@ -87,6 +99,7 @@ inline constexpr std::array kModes = {
         .reliability = Reliability::kEndToEnd,
         .bears_hosts = true,
         .children_alike = false,  // each has another one's address
+        .parts = ContextParts::kUpPipe,
         .buffer = {.text = "4(H-1)BL", .windows = 4, .whole_path = true},
         .reproducible_buffer = {.text = "4(H-1)(D+1)BL", .windows = 4, .whole_path = true, .per_edge = true}},
 };

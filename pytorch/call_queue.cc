@@ -75,7 +75,7 @@ void CallQueue::HandOnEnding() {
   changed_.notify_all();
 }
 
-bool CallQueue::Start(Call call) {
+bool CallQueue::Start(QueuedCall call) {
   std::unique_lock lock(mutex_);
   const auto can_go = [&] {
     return leaving_ || (calls_.size() < kMostOutstanding && !SharesMemory(call.spans));

@@ -27,7 +27,7 @@ struct Span {
 };
 
 // A call to make: how it is posted, what it uses, and what is left to do when it has ended.
-struct Call {
+struct QueuedCall {
   std::function<Error(Communicator&, Request*)> post;
   std::vector<Span> spans;
   std::function<void()> finish;          // runs in the queue's thread if the call has gone well; may be empty
@@ -51,7 +51,7 @@ class CallQueue {
   // Posts a call. False: a switch lacks its type or operation, on every rank, and nothing was sent. Throws
   // what else keeps it from being posted. Waits while too many calls are outstanding, or one that shares
   // memory with this one. A callback may make calls, and wait for them: another thread ends them meanwhile.
-  bool Start(Call call);
+  bool Start(QueuedCall call);
 
   // Ends all calls of all ranks, unless this rank has left.
   void Abort(const std::string& reason);
@@ -74,7 +74,7 @@ class CallQueue {
 
  private:
   struct Outstanding {
-    Call call;
+    QueuedCall call;
     Request request;
   };
 

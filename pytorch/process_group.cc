@@ -109,8 +109,8 @@ c10::intrusive_ptr<EpicWork> ProcessGroupEpic::MakeWork(Kind kind, const Tensors
                                        std::move(value), TypeOfValue(!result.lists.empty()));
 }
 
-ProcessGroupEpic::WorkPtr ProcessGroupEpic::Start(Kind kind, const Tensors& inputs, Result result, Call call,
-                                                  const std::function<WorkPtr()>& by_gloo) {
+ProcessGroupEpic::WorkPtr ProcessGroupEpic::Start(Kind kind, const Tensors& inputs, Result result,
+                                                  QueuedCall call, const std::function<WorkPtr()>& by_gloo) {
   CheckProcess();
   TORCH_CHECK(queue_, "EPIC: the group was not joined");
   const auto work = MakeWork(kind, inputs, std::move(result));
@@ -121,7 +121,7 @@ ProcessGroupEpic::WorkPtr ProcessGroupEpic::Start(Kind kind, const Tensors& inpu
 }
 
 ProcessGroupEpic::WorkPtr ProcessGroupEpic::StartReduction(Kind kind, const Tensors& inputs, Result result,
-                                                           Call call, const c10d::ReduceOp& op,
+                                                           QueuedCall call, const c10d::ReduceOp& op,
                                                            const std::function<WorkPtr()>& by_gloo) {
   const at::ScalarType type = inputs[0].scalar_type();
   return Start(kind, inputs, std::move(result), std::move(call), [&] {
@@ -144,7 +144,7 @@ ProcessGroupEpic::WorkPtr ProcessGroupEpic::broadcast(Tensors& tensors,
   const at::Tensor tensor = tensors[0];
   const bool sends = root == getRank();
   const at::Tensor place = sends ? tensor : PlaceFor(tensor);
-  Call call;
+  QueuedCall call;
   call.spans = {sends ? Reads(tensor) : Writes(tensor)};
   call.timeout = TimeoutOf(options.timeout);
   call.post = [tensor, place, sends, root, held = at::Tensor()](Communicator& comm,
@@ -163,7 +163,7 @@ ProcessGroupEpic::WorkPtr ProcessGroupEpic::allreduce(Tensors& tensors,
   const at::Tensor tensor = tensors[0];
   const Reduction how = ReductionOf(tensor.scalar_type(), options.reduceOp);
   const at::Tensor place = PlaceFor(tensor);
-  Call call;
+  QueuedCall call;
   call.spans = {Writes(tensor)};
   call.timeout = TimeoutOf(options.timeout);
   call.post = [tensor, place, how](Communicator& comm, Request* request) {
@@ -180,7 +180,7 @@ ProcessGroupEpic::WorkPtr ProcessGroupEpic::allreduce_coalesced(
   const auto by_gloo = [&] { return Gloo().allreduce_coalesced(tensors, options); };
   if (tensors.empty() || !ArePlain(tensors)) return by_gloo();
   const Reduction how = ReductionOf(tensors[0].scalar_type(), options.reduceOp);
-  Call call;
+  QueuedCall call;
   int64_t count = 0;
   for (const at::Tensor& tensor : tensors) {
     if (tensor.scalar_type() != tensors[0].scalar_type()) return by_gloo();
@@ -209,7 +209,7 @@ ProcessGroupEpic::WorkPtr ProcessGroupEpic::reduce(Tensors& tensors, const c10d:
   const Reduction how = ReductionOf(tensor.scalar_type(), options.reduceOp);
   const bool receives = root == getRank();
   const at::Tensor place = receives ? PlaceFor(tensor) : tensor;
-  Call call;
+  QueuedCall call;
   call.spans = {receives ? Writes(tensor) : Reads(tensor)};
   call.timeout = TimeoutOf(options.timeout);
   call.post = [tensor, place, receives, how, root, held = at::Tensor()](Communicator& comm,
@@ -224,7 +224,7 @@ ProcessGroupEpic::WorkPtr ProcessGroupEpic::reduce(Tensors& tensors, const c10d:
 }
 
 ProcessGroupEpic::WorkPtr ProcessGroupEpic::barrier(const c10d::BarrierOptions& options) {
-  Call call;
+  QueuedCall call;
   call.timeout = TimeoutOf(options.timeout);
   call.post = [](Communicator& comm, Request* request) { return BarrierAsync(comm, request); };
   return Start({c10d::OpType::BARRIER, "epic:barrier"}, {}, {}, std::move(call),

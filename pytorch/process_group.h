@@ -97,11 +97,11 @@ class ProcessGroupEpic : public c10d::ProcessGroup {
   // For the result, which Complete ends.
   c10::intrusive_ptr<EpicWork> MakeWork(Kind kind, const Tensors& inputs, Result result);
   // Starts a call; if a switch lacks what it needs, what `by_gloo` does instead.
-  WorkPtr Start(Kind kind, const Tensors& inputs, Result result, Call call,
+  WorkPtr Start(Kind kind, const Tensors& inputs, Result result, QueuedCall call,
                 const std::function<WorkPtr()>& by_gloo);
   // The same of a reduction, if Gloo has it; else throws why the group does not.
-  WorkPtr StartReduction(Kind kind, const Tensors& inputs, Result result, Call call, const c10d::ReduceOp& op,
-                         const std::function<WorkPtr()>& by_gloo);
+  WorkPtr StartReduction(Kind kind, const Tensors& inputs, Result result, QueuedCall call,
+                         const c10d::ReduceOp& op, const std::function<WorkPtr()>& by_gloo);
   // A call of Gloo's that is under way, behind which `finish` runs in a thread of Gloo's.
   WorkPtr ByGloo(Kind kind, const Tensors& inputs, Result result, const WorkPtr& call,
                  std::function<void()> finish);

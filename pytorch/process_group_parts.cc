@@ -46,7 +46,7 @@ ProcessGroupEpic::WorkPtr ProcessGroupEpic::GatherLists(Kind kind, const std::ve
   }
   CheckResults(to);
   const at::Tensor flat = StagingBytes(most * getSize());
-  Call call;
+  QueuedCall call;
   call.spans = Spans(inputs, to);
   call.timeout = timeout;
   call.post = [inputs, flat, most](Communicator& comm, Request* request) {
@@ -101,7 +101,7 @@ ProcessGroupEpic::WorkPtr ProcessGroupEpic::_allgather_base(at::Tensor& output, 
               " elements, ", getSize(), " inputs have ", input.numel() * getSize());
   const at::Tensor to = output, place = PlaceFor(output);
   const bool apart = IsOwnPartOrApart(input, output, getRank());
-  Call call;
+  QueuedCall call;
   call.spans = Spans({input}, {output});
   call.timeout = TimeoutOf(options.timeout);
   call.post = [from = input, place, apart, held = at::Tensor()](Communicator& comm,
@@ -127,7 +127,7 @@ ProcessGroupEpic::WorkPtr ProcessGroupEpic::reduce_scatter(Tensors& outputs, std
   const Tensors from = inputs[0];
   const at::Tensor to = outputs[0], place = PlaceFor(to);
   const at::Tensor flat = Staging(to, to.numel() * getSize());
-  Call call;
+  QueuedCall call;
   call.spans = Spans(from, outputs);
   call.timeout = TimeoutOf(options.timeout);
   call.post = [from, flat, place, how](Communicator& comm, Request* request) {
@@ -151,7 +151,7 @@ ProcessGroupEpic::WorkPtr ProcessGroupEpic::_reduce_scatter_base(at::Tensor& out
   const Reduction how = ReductionOf(output.scalar_type(), options.reduceOp);
   const at::Tensor to = output, place = PlaceFor(output);
   const bool apart = IsOwnPartOrApart(output, input, getRank());
-  Call call;
+  QueuedCall call;
   call.spans = Spans({input}, {output});
   call.timeout = TimeoutOf(options.timeout);
   call.post = [from = input, place, how, apart, held = at::Tensor()](Communicator& comm,

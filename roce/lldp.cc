@@ -22,7 +22,6 @@ enum TlvType : uint8_t {
 };
 
 constexpr size_t kTlvHeaderBytes = 2;
-constexpr size_t kMaxText = 255;
 constexpr uint32_t kEpicOui = 0x024550;  // locally administered: 02, 'E', 'P'
 constexpr uint8_t kEpicSubtype = 1;
 constexpr size_t kEpicHeadBytes = 5;  // OUI, subtype, role
@@ -62,7 +61,7 @@ class Reader {
  private:
   static LldpResult TakeText(Bytes value, std::optional<std::string_view>* text) {
     if (text->has_value()) return LldpResult::kRepeated;
-    if (value.size() > kMaxText) return LldpResult::kBadLength;
+    if (value.size() > kMaxLldpText) return LldpResult::kBadLength;
     *text = Text(value);
     return LldpResult::kOk;
   }
@@ -85,7 +84,7 @@ class Reader {
     if (value.size() < 4) return LldpResult::kBadLength;
     if (LoadBe24(value.data()) != kEpicOui || value[3] != kEpicSubtype) return LldpResult::kOk;
     if (out_.role) return LldpResult::kRepeated;
-    if (value.size() < kEpicHeadBytes || value.size() > kEpicHeadBytes + kMaxText)
+    if (value.size() < kEpicHeadBytes || value.size() > kEpicHeadBytes + kMaxLldpText)
       return LldpResult::kBadLength;
     out_.role = EpicRole{value[4]};
     out_.version = Text(value.subspan(kEpicHeadBytes));
@@ -96,7 +95,7 @@ class Reader {
 };
 
 // A name of a chassis or a port: its kind and 1 to 255 bytes.
-bool IsName(Bytes value) { return value.size() >= 2 && value.size() <= 1 + kMaxText; }
+bool IsName(Bytes value) { return value.size() >= 2 && value.size() <= 1 + kMaxLldpText; }
 
 // Writes one TLV after the other.
 class Writer {
@@ -121,14 +120,14 @@ class Writer {
     at_ += text.size();
   }
   void Named(uint8_t type, uint8_t kind, std::string_view name) {
-    EPIC_CHECK(!name.empty() && name.size() <= kMaxText);
+    EPIC_CHECK(!name.empty() && name.size() <= kMaxLldpText);
     Begin(type, 1 + name.size());
     Byte(kind);
     Put(name);
   }
   void MaybeText(uint8_t type, const std::optional<std::string_view>& text) {
     if (!text) return;
-    EPIC_CHECK(text->size() <= kMaxText);
+    EPIC_CHECK(text->size() <= kMaxLldpText);
     Begin(type, text->size());
     Put(*text);
   }
@@ -242,7 +241,7 @@ size_t WriteLldp(const Lldp& lldp, std::span<uint8_t> out) {
     writer.Byte(0);
   }
   if (lldp.role) {
-    EPIC_CHECK(lldp.version.size() <= kMaxText);
+    EPIC_CHECK(lldp.version.size() <= kMaxLldpText);
     writer.Begin(kOrganisation, kEpicHeadBytes + lldp.version.size());
     writer.Byte(kEpicOui >> 16);
     writer.Half(kEpicOui & 0xffff);

@@ -84,6 +84,8 @@ std::optional<MacAddress> ChassisMac(const Lldp& lldp);
 // Reads a frame. TLVs that are not known are passed over. *out is filled in only if kOk is returned.
 LldpResult ParseLldp(std::span<const uint8_t> frame, Lldp* out);
 
+// Of a name, description or version.
+inline constexpr size_t kMaxLldpText = 255;
 inline constexpr size_t kMaxLldpFrameBytes = 2048;
 
 // Serialises without padding. Returns the bytes written; out has at least kMaxLldpFrameBytes, and the fields

@@ -23,30 +23,20 @@ constexpr Picos ToPicos(Nanos time) {
   return time > kEndOfTime / kPicosPerNano ? kEndOfTime : time * kPicosPerNano;
 }
 
-struct LinkRate {
-  int64_t bits_per_second = 0;
-  // Each packet's time is cut to whole nanoseconds: at 200 Gbit/s 336 bytes take 13, not 13.44.
-  bool whole_nanos = false;
-};
-
 // When one direction of a link is free. While packets follow each other without a pause what their times have
 // of a picosecond adds up: n packets take n times the exact time of one, cut once.
 class LinkClock {
  public:
   // A packet of so many bytes, at most a mebibyte, begins to leave now, or when those before it have left.
   // Returns when it has.
-  Picos Take(Picos now, int64_t bytes, const LinkRate& rate) {
+  Picos Take(Picos now, int64_t bytes, int64_t bits_per_second) {
     if (free_at_ < now) {
       free_at_ = now;
       rest_ = 0;
     }
-    if (rate.whole_nanos) {
-      free_at_ += ToPicos(bytes * 8 * kSecond / rate.bits_per_second);
-      return free_at_;
-    }
     const int64_t work = bytes * 8 * kPicosPerSecond + rest_;
-    free_at_ += work / rate.bits_per_second;
-    rest_ = work % rate.bits_per_second;
+    free_at_ += work / bits_per_second;
+    rest_ = work % bits_per_second;
     return free_at_;
   }
   Picos free_at() const { return free_at_; }

@@ -114,14 +114,14 @@ bool CollectiveCall::InPlace(size_t rank) const {
 }
 
 // In place, the smaller buffer is this rank's share of the larger one.
-CollectiveCall::Place CollectiveCall::SendPlace(size_t rank) const {
+CollectiveCall::BufferPlace CollectiveCall::SendPlace(size_t rank) const {
   const size_t bytes = send_[rank].size();
   const size_t other = recv_[rank].size();
   if (!InPlace(rank) || bytes > other) return {.in_send = true, .bytes = bytes};
   return {.at = bytes < other ? rank * bytes : 0, .bytes = bytes};
 }
 
-CollectiveCall::Place CollectiveCall::RecvPlace(size_t rank) const {
+CollectiveCall::BufferPlace CollectiveCall::RecvPlace(size_t rank) const {
   const size_t bytes = recv_[rank].size();
   if (!InPlace(rank) || bytes >= send_[rank].size()) return {.bytes = bytes};
   return {.in_send = true, .at = rank * bytes, .bytes = bytes};
@@ -282,9 +282,9 @@ std::string Standing(const World& world, int group) {
     out += fmt::format("switch {}: results {} sent {} acked {} up_acked {}", s, ctx.results_end, ctx.up_sent,
                        ctx.acked_end, ctx.up_acked_end);
     for (const engine::Endpoint& child : ctx.children) {
-      out +=
-          fmt::format("; ranks {}.. expects {} of {}, told {}, acknowledged {}", child.config.ranks.front(),
-                      child.up_epsn, child.in.next_index(), child.up_told, child.down_acked_end);
+      out += fmt::format("; ranks {}.. expects {} of {}, told {}, acknowledged {}",
+                         child.config.ranks.front(), child.progress.up_epsn, child.in.next_index(),
+                         child.progress.up_told, child.progress.down_acked_end);
     }
     if (ctx.terminated) {
       const engine::StreamPlace& up = ctx.terminated->up;

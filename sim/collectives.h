@@ -47,7 +47,7 @@ class CollectiveCall {
     kInPlace,   // registered, and the results come where the contributions were
   };
   // What a rank sends or receives, in one of the two buffers that it has.
-  struct Place {
+  struct BufferPlace {
     bool in_send = false;  // else in recv_
     size_t at = 0;
     size_t bytes = 0;
@@ -55,10 +55,10 @@ class CollectiveCall {
   BlockValues Blocks() const;
   Buffers ChooseBuffers() const;
   bool InPlace(size_t rank) const;
-  Place SendPlace(size_t rank) const;
-  Place RecvPlace(size_t rank) const;
+  BufferPlace SendPlace(size_t rank) const;
+  BufferPlace RecvPlace(size_t rank) const;
   template <typename Self>
-  static auto BytesAt(Self& self, size_t rank, const Place& place) {
+  static auto BytesAt(Self& self, size_t rank, const BufferPlace& place) {
     return std::span(place.in_send ? self.send_[rank] : self.recv_[rank]).subspan(place.at, place.bytes);
   }
   uint32_t Value(int rank, int64_t part, uint64_t element) const;

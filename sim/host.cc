@@ -89,7 +89,7 @@ int Host::Start(const ControlHeader& header, std::span<const uint8_t> send, std:
   const bool direct = !IsQuantised(header) && (registered || !core_.Fits(header));
   const Way way = direct ? Way::kDirect : Way::kBounce;
   const uint32_t rkey = core_.NeedsReads(header) ? kFirstReadKey + static_cast<uint32_t>(calls_.size()) : 0;
-  Call& own = calls_.emplace_back();
+  CallRecord& own = calls_.emplace_back();
   if (IsInBlocks(header)) own.blocks.resize(CallBytes(header));
   const CallNumber call = core_.Make(header, send.data(), recv.data(), way, rkey, own.blocks.data());
   EPIC_CHECK(call + 1 == static_cast<CallNumber>(calls_.size()));
@@ -166,7 +166,7 @@ void Host::EndFailed() {
 void Host::TakeEnded(Nanos now) {
   bool checks = false;
   while (const auto ended = core_.NextEnded()) {
-    Call& call = calls_[static_cast<size_t>(ended->call)];
+    CallRecord& call = calls_[static_cast<size_t>(ended->call)];
     const bool ok = ended->outcome == Outcome::kOk || ended->outcome == Outcome::kBusy;
     call.state = ok ? CallState::kDone : CallState::kFailed;
     call.outcome = ended->outcome;

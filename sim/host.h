@@ -132,7 +132,7 @@ class Host {
 
  private:
   friend struct epic::Snapshot;
-  struct Call {
+  struct CallRecord {
     CallState state = CallState::kRunning;
     Outcome outcome = Outcome::kOk;
     ControlHeader reply;
@@ -154,7 +154,7 @@ class Host {
   GroupCallsConfig group_;
   GroupCalls core_;
   PostToPeer post_to_peer_;
-  std::vector<Call> calls_;
+  std::vector<CallRecord> calls_;
   size_t unfinished_ = 0;
   bool wants_poll_ = false;
   bool stopped_ = false;

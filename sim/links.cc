@@ -139,7 +139,7 @@ void Links::Launch(Picos now, Link& link, uint32_t number) {
   bool arrives = false;
   for (size_t k = 0; k < frame.count_; ++k) {
     const LinkFrame::Part& part = frame.packets_[k];
-    left_at = link.clock.Take(now, WireBytes(part.packet), config_.rate);
+    left_at = link.clock.Take(now, WireBytes(part.packet), config_.bits_per_second);
     arrives = arrives || part.arrives;
   }
   if (!arrives) return frames_.GiveBack(number);

@@ -89,7 +89,7 @@ class Links {
  public:
   struct Config {
     Nanos delay_ns = 0;
-    LinkRate rate;
+    int64_t bits_per_second = 0;
     Nanos packet_life_ns = 0;  // longest time by which a copy that lingers comes late
   };
   using FaultRule = std::function<Fate(const LinkPacket&)>;

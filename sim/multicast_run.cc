@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "incengine/state/config.h"
+#include "protocol/bounds.h"
 #include "sim/collectives.h"
 #include "sim/group_ranks.h"
 
@@ -176,9 +177,9 @@ Status Validate(const MulticastRunConfig& config) {
   if (config.loses_all && config.loss_ppb > 500'000'000)
     return invalid("loss: of packets of connections at most 0.5");
   const int children = (config.hosts + config.leaves - 1) / config.leaves;
-  if (NeedsSwitches(config) && children > static_cast<int>(engine::kMaxChildren)) {
+  if (NeedsSwitches(config) && children > static_cast<int>(kMaxChildren)) {
     return invalid(fmt::format("hosts: {} below one switch, but a group has at most {} children at a switch",
-                               children, engine::kMaxChildren));
+                               children, kMaxChildren));
   }
   return absl::OkStatus();
 }

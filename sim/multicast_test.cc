@@ -48,27 +48,28 @@ Calls RandomCalls(int n, int count, uint64_t most_bytes, Choices& choices) {
 }
 
 // Which rank is on which host of a tree.
-struct Place {
+struct RanksOfTree {
   std::string name;
   TreeSpec tree;
   std::vector<int> rank_host;
 };
 
-const std::vector<Place>& Places() {
-  static const std::vector<Place> places = {{"star-2", Star(2), {0, 1}},
-                                            {"star-3", Star(3), {2, 0, 1}},
-                                            {"star-8", Star(8), {0, 1, 2, 3, 4, 5, 6, 7}},
-                                            {"tree-3-2", FullTree(2, 2), {0, 2, 1, 3}},
-                                            {"uneven", UnevenTree(), {0, 1, 2, 3, 4}},
-                                            {"interleaved", InterleavedTree(), {0, 1, 2, 3, 4}},
-                                            {"tree-3-2, shared hosts", FullTree(2, 2), {0, 3, 0, 2, 2, 0}},
-                                            {"one host", Star(2), {1, 1, 1}}};
+const std::vector<RanksOfTree>& Places() {
+  static const std::vector<RanksOfTree> places = {
+      {"star-2", Star(2), {0, 1}},
+      {"star-3", Star(3), {2, 0, 1}},
+      {"star-8", Star(8), {0, 1, 2, 3, 4, 5, 6, 7}},
+      {"tree-3-2", FullTree(2, 2), {0, 2, 1, 3}},
+      {"uneven", UnevenTree(), {0, 1, 2, 3, 4}},
+      {"interleaved", InterleavedTree(), {0, 1, 2, 3, 4}},
+      {"tree-3-2, shared hosts", FullTree(2, 2), {0, 3, 0, 2, 2, 0}},
+      {"one host", Star(2), {1, 1, 1}}};
   return places;
 }
 
 constexpr int64_t kGigabit = 1'000'000'000;
 
-WorldConfig ConfigOf(const Place& place, int64_t rate, bool returns_multicast = true) {
+WorldConfig ConfigOf(const RanksOfTree& place, int64_t rate, bool returns_multicast = true) {
   return {.tree = place.tree,
           .path_mtu = 256,
           .bits_per_second = rate,
@@ -79,7 +80,7 @@ WorldConfig ConfigOf(const Place& place, int64_t rate, bool returns_multicast = 
 
 // One group whose calls go by multicast, and all of its calls.
 struct OneGroup {
-  OneGroup(const Place& place, const WorldConfig& config, const HostsWay& way, uint64_t seed)
+  OneGroup(const RanksOfTree& place, const WorldConfig& config, const HostsWay& way, uint64_t seed)
       : choices(seed),
         world(config, seed),
         group(world.AddGroup({.rank_host = place.rank_host})),
@@ -166,7 +167,7 @@ HostsWay RandomWay(int n, Choices& choices) {
 TEST(MulticastTest, NobodyIsOverrunWhoeverIsLateOrSlowOrStopped) {
   const TestSeeds seeds = SeedsToRun(8);
   for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
-    for (const Place& place : Places()) {
+    for (const RanksOfTree& place : Places()) {
       SCOPED_TRACE(testing::Message()
                    << "replay: EPIC_SEED=" << seed << " with this test as --gtest_filter; " << place.name);
       Choices choices(seed * 100);
@@ -190,7 +191,7 @@ TEST(MulticastTest, NobodyIsOverrunWhoeverIsLateOrSlowOrStopped) {
 
 // On slow links, where what waits for the link is most of a call.
 TEST(MulticastTest, AStoppedRankHoldsUpTheOthersAndLosesNothing) {
-  for (const Place& place : {Places()[1], Places()[3]}) {
+  for (const RanksOfTree& place : {Places()[1], Places()[3]}) {
     const auto n = static_cast<int>(place.rank_host.size());
     for (const Collective collective : {Collective::kBroadcast, Collective::kAllGather}) {
       for (const uint32_t tokens : {1, 2, 4}) {
@@ -225,13 +226,13 @@ TEST(MulticastTest, AllIsRightOverBadLinksAndSeveralSpines) {
       {.loss_ppm = 10'000, .duplicate_ppm = 10'000, .delay_ppm = 10'000, .corrupt_ppm = 10'000},
       {.loss_ppm = 50'000},
       {.duplicate_ppm = 100'000, .delay_ppm = 100'000}};
-  std::vector<Place> places = Places();
+  std::vector<RanksOfTree> places = Places();
   places.push_back({"spine-2-2-2", LeafSpine(2, 2, 2), {0, 1, 2, 3}});
   places.push_back({"spine-3-4-2", LeafSpine(4, 3, 2), {7, 0, 3, 5, 1, 6}});
   uint64_t read = 0, again = 0;
   const TestSeeds seeds = SeedsToRun(4);
   for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
-    for (const Place& place : places) {
+    for (const RanksOfTree& place : places) {
       SCOPED_TRACE(testing::Message()
                    << "replay: EPIC_SEED=" << seed << " with this test as --gtest_filter; " << place.name);
       Choices choices(seed * 100 + 1);
@@ -261,7 +262,7 @@ TEST(MulticastTest, AllIsRightOverBadLinksAndSeveralSpines) {
 
 // A chunk of each part does not fit: who is late or stands still is overrun, and reads what he has missed.
 TEST(MulticastTest, WithAStagingRingShorterThanThePartsAllIsRight) {
-  const Place& place = Places()[2];
+  const RanksOfTree& place = Places()[2];
   const auto n = static_cast<int>(place.rank_host.size());
   uint64_t read = 0;
   for (const uint32_t tokens : {1, 2, 3}) {
@@ -288,7 +289,7 @@ TEST(MulticastTest, WithAStagingRingShorterThanThePartsAllIsRight) {
 // Two leaves, three spines: of each part a block goes to each of three addresses, over a spine of its own.
 TEST(MulticastTest, EachAddressTakesATreeOfItsOwn) {
   constexpr int kChunks = 12;
-  const Place place{"spine-2-3-2", LeafSpine(2, 3, 2), {0, 1, 2, 3}};
+  const RanksOfTree place{"spine-2-3-2", LeafSpine(2, 3, 2), {0, 1, 2, 3}};
   HostsWay way{.path = PathOf(256, 512, 1)};
   way.path.addresses = 3;
   OneGroup run(place, ConfigOf(place, kGigabit), way, 1);

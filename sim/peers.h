@@ -60,13 +60,13 @@ class Peers {
  public:
   // The rank's place in the world, what it uses, and a flag that becomes true whenever wants_poll() does. All
   // borrowed.
-  struct Place {
+  struct RankPlace {
     int group = 0;
     int rank = 0;
     Nic* nic = nullptr;
     bool* wake = nullptr;
   };
-  Peers(const Place& place, PeerDriver& driver, const PeerConfig& config)
+  Peers(const RankPlace& place, PeerDriver& driver, const PeerConfig& config)
       : place_(place), driver_(driver), config_(config) {
     WantPoll();
   }
@@ -112,14 +112,14 @@ class Peers {
 
  private:
   struct Connection final : TurnTaker {
-    Connection(const Place& place, PeerAccess& its_access, roce::QueuePair pair)
+    Connection(const RankPlace& place, PeerAccess& its_access, roce::QueuePair pair)
         : TurnTaker(place.group, place.rank), access(its_access), qp(std::move(pair)) {}
     void TakeTurn(Nanos now, roce::PacketSink& sink) override;
     PeerAccess& access;
     roce::QueuePair qp;
   };
   struct Datagrams final : TurnTaker {
-    Datagrams(const Place& place, roce::UdQueuePair pair)
+    Datagrams(const RankPlace& place, roce::UdQueuePair pair)
         : TurnTaker(place.group, place.rank), qp(std::move(pair)) {}
     void TakeTurn(Nanos now, roce::PacketSink& sink) override;
     roce::UdQueuePair qp;
@@ -134,7 +134,7 @@ class Peers {
   void RunDriver(Nanos now);
   void HandOver(Nanos now);
 
-  const Place place_;
+  const RankPlace place_;
   PeerDriver& driver_;
   const PeerConfig config_;
   std::map<int, std::unique_ptr<Connection>> connections_;  // by number

@@ -16,8 +16,7 @@
 namespace epic::sim {
 namespace {
 
-// What the seeds choose from. A mode that is new is run where it is named.
-constexpr std::array kModesOfSeeds = {"1", "2", "3", "mixed"};
+// What the seeds choose from, beside ModesOfScenarios.
 constexpr std::array kTopologies = {"star-4", "tree-3-2", "tree-7-2", "uneven", "interleaved"};
 
 Status Invalid(const std::string& message) { return MakeStatus(StatusCode::kInvalidArgument, message); }
@@ -162,8 +161,9 @@ Scenario ChosenBySeed(Scenario scenario) {
     digits /= list.size();
     return list[digit];
   };
+  const std::vector<std::string> modes = ModesOfScenarios();
   const std::string_view name = next(NamesOfSeeds());
-  const std::string_view mode = next(kModesOfSeeds);
+  const std::string_view mode = next(modes);
   const std::string_view topology = next(kTopologies);
   if (scenario.name.empty()) scenario.name = name;
   if (scenario.mode.empty()) scenario.mode = mode;

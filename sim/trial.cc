@@ -29,7 +29,6 @@ struct Shape {
               .path_mtu = 256u << choices.Below(3),
               .message_packets = static_cast<uint32_t>(1 + choices.Below(8)),
               .window_messages = static_cast<uint32_t>(1 + choices.Below(8)),
-              .whole_nanos = true,  // a line that was found then is the same run for ever
               .prompt_ns = choices.OneOf({50, 200, 2000}) * kMicrosecond,
               // 1 ms, 67 ms, 1 s.
               .host_timeout = static_cast<uint8_t>(choices.OneOf({8, 14, 18}))};
@@ -57,14 +56,15 @@ struct Shape {
     spread = faults_end / scenario.calls / choices.OneOf({1, 4, 16});
     ChooseCrashes(PlanNamed(scenario.name));
   }
-  // None, a packet's, two packets', a message's. Chosen apart: what else the seed chooses stays the same.
+  // None, a packet's, two packets', a message's. Chosen apart, so that what else the seed chooses is the same
+  // with any of them.
   uint32_t InlineLimit(uint64_t seed) const {
     constexpr uint32_t kHeader = kControlBytes;
     const std::array<uint32_t, 4> limits = {0, config.path_mtu - kHeader, 2 * config.path_mtu - kHeader,
                                             kMaxInlineBytes};
     return limits[Choices(seed * 7919 + 2).Below(limits.size())];
   }
-  // Chosen apart for the same reason.
+  // Chosen apart as well.
   static SuperFrameLinks AgreedLinks(uint64_t seed) {
     constexpr std::array kLinks = {SuperFrameLinks::kNone, SuperFrameLinks::kAll, SuperFrameLinks::kSwitches,
                                    SuperFrameLinks::kHosts};

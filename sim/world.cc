@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "incengine/core/invariants.h"
 
 namespace epic::sim {
 namespace {
@@ -30,7 +29,7 @@ class World::SwitchEffects final : public engine::Effects {
       engine::Engine& engine = this_world->engines_[static_cast<size_t>(node)];
       engine.OnTimer(this_world->now_, id, effects);
       if (++this_world->switch_timers_ % kTimersPerCheck != 0) return;
-      for (const auto& [group_id, ctx] : engine.groups()) engine::CheckInvariants(ctx);
+      engine.CheckInvariants();
     });
   }
   void Drop(PortId, engine::DropReason) override {}
@@ -59,7 +58,7 @@ World::World(const WorldConfig& config, uint64_t seed)
       choices_(seed),
       timer_choices_(seed * 7919 + 7),
       links_({.delay_ns = config.link_delay_ns,
-              .rate = {.bits_per_second = config.bits_per_second, .whole_nanos = config.whole_nanos},
+              .bits_per_second = config.bits_per_second,
               .packet_life_ns = config.packet_life_ns},
              static_cast<int>(config.tree.switch_parent.size() + config.tree.rank_switch.size()), choices_,
              events_) {

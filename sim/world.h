@@ -77,7 +77,6 @@ struct WorldConfig {
   uint32_t window_messages = 8;
   Nanos link_delay_ns = 1 * kMicrosecond;
   int64_t bits_per_second = 100'000'000'000;
-  bool whole_nanos = false;  // a packet's time on a link is cut to such, as when seeds began (sim/clock.h)
   Nanos prompt_ns = 200 * kMicrosecond;
   uint8_t host_timeout = 18;          // exponent: 4.096 us * 2^18 is about a second
   bool host_retries_end = false;      // after seven, as the specification has it; rdma_rxe's have no end
@@ -96,8 +95,7 @@ struct WorldConfig {
   // for it. So a machine does that is busy with something else.
   Nanos late_timers_ns = 0;
   // The ranks' queue pairs to their switches stand in line at their hosts' NICs, as those to other ranks
-  // always do, and no host sends super-frames. Else what they may send is put on the link at once, as when
-  // seeds began.
+  // always do, and no host sends super-frames. Else what they may send is put on the link at once.
   bool ranks_take_turns = false;
   // A NIC gives what it sends to a group to the members on its own host as well, to the sender too, as
   // softnic's does; that of rdma_rxe gives it to none of them.

@@ -75,7 +75,7 @@ Peers& World::AddPeers(int rank, PeerDriver& driver, const PeerConfig& config, i
   EPIC_CHECK(of.peers == nullptr && host(rank, group).alive());
   Nic& nic = nics_[static_cast<size_t>(HostOf(rank, group))];
   of.peers = std::make_unique<Peers>(
-      Peers::Place{.group = group, .rank = rank, .nic = &nic, .wake = &wanting_}, driver, config);
+      Peers::RankPlace{.group = group, .rank = rank, .nic = &nic, .wake = &wanting_}, driver, config);
   return *of.peers;
 }
 

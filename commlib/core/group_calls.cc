@@ -63,7 +63,7 @@ bool GroupCalls::NeedsBuffersByHosts(const ControlHeader& header) const {
 CallNumber GroupCalls::Make(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way,
                             uint32_t rkey, uint8_t* blocks) {
   if (static_cast<size_t>(next_ - first_) == calls_.size()) {
-    std::vector<Call> calls(2 * calls_.size());
+    std::vector<MadeCall> calls(2 * calls_.size());
     for (CallNumber call = first_; call < next_; ++call)
       calls[static_cast<size_t>(call) & (calls.size() - 1)] = At(call);
     calls_.swap(calls);
@@ -100,7 +100,7 @@ void GroupCalls::OnAnswered(CallNumber call, bool granted) {
 }
 
 void GroupCalls::BeginByNetwork(CallNumber number) {
-  Call& call = At(number);
+  MadeCall& call = At(number);
   Cut(&call, MostByNetwork(call.header));
   for (uint32_t slice = 0; slice < call.slices; ++slice) Enqueue({.call = number, .slice = slice});
 }
@@ -110,7 +110,7 @@ void GroupCalls::BeginByHosts(CallNumber number) {
     EPIC_CHECK(config_.agreements_alone && !config_.asks);
     return Enqueue({.call = number});
   }
-  Call& call = At(number);
+  MadeCall& call = At(number);
   // The ranks agree on it, whoever makes them.
   call.header.flags |= AlgorithmFlags(AlgorithmOf(call.header));
   Cut(&call, hosts_->MostBytes(AsHostsHave(call.header)));
@@ -138,7 +138,7 @@ void GroupCalls::BeginByHosts(CallNumber number) {
   wants_connections_ = true;
 }
 
-void GroupCalls::Cut(Call* call, uint64_t most_bytes) {
+void GroupCalls::Cut(MadeCall* call, uint64_t most_bytes) {
   const ControlHeader& header = call->header;
   call->most = 0;
   call->slices = 1;
@@ -147,28 +147,28 @@ void GroupCalls::Cut(Call* call, uint64_t most_bytes) {
   call->slices = SlicesOf(header.count, call->most);
 }
 
-ControlHeader GroupCalls::HeaderOf(const Call& call, uint64_t slice) {
+ControlHeader GroupCalls::HeaderOf(const MadeCall& call, uint64_t slice) {
   return call.most == 0 ? call.header : HeaderOfSlice(call.header, call.most, slice);
 }
 
-uint64_t GroupCalls::OffsetOf(const Call& call, uint64_t slice, uint64_t element_bytes) {
+uint64_t GroupCalls::OffsetOf(const MadeCall& call, uint64_t slice, uint64_t element_bytes) {
   return call.most == 0 ? 0 : SliceAt(call.header.count, call.most, slice).first * element_bytes;
 }
 
 // What is received may take the place of what is sent, as in a call in place.
-uint8_t* GroupCalls::ReceivedBlocks(const Call& call) const {
+uint8_t* GroupCalls::ReceivedBlocks(const MadeCall& call) const {
   const bool scatters = call.header.collective == Collective::kReduceScatter;
   return call.blocks + (scatters ? hosts_config_.rank * call.header.count * kBlockBytes : 0);
 }
 
-RemoteMemory GroupCalls::ReadableOf(const Call& call, uint64_t offset) const {
+RemoteMemory GroupCalls::ReadableOf(const MadeCall& call, uint64_t offset) const {
   const bool is_root =
       call.header.collective == Collective::kBroadcast && call.header.root == hosts_config_.rank;
   const uint8_t* const base = epic::At(is_root ? call.send : call.recv, offset);
   return {.address = reinterpret_cast<uintptr_t>(base), .rkey = call.rkey};
 }
 
-uint64_t GroupCalls::StrideOf(const Call& call, uint64_t part_bytes) {
+uint64_t GroupCalls::StrideOf(const MadeCall& call, uint64_t part_bytes) {
   return call.most == 0 || call.header.parts == 1 ? 0 : part_bytes;
 }
 
@@ -185,7 +185,7 @@ bool GroupCalls::MayStart(const Invocation& invocation) const {
 }
 
 // The header of the first invocation that is to come, if it is granted.
-ControlHeader GroupCalls::RequestOf(Call call) const {
+ControlHeader GroupCalls::RequestOf(MadeCall call) const {
   Cut(&call, MostByNetwork(call.header));
   ControlHeader header = HeaderOf(call, 0);
   header.flags |= kRequestFlag;
@@ -194,7 +194,7 @@ ControlHeader GroupCalls::RequestOf(Call call) const {
 
 void GroupCalls::StartNext() {
   const Invocation& next = invocations_[started_++];
-  const Call& call = At(next.call);
+  const MadeCall& call = At(next.call);
   const ControlHeader header = next.kind == Kind::kRequest ? RequestOf(call) : HeaderOf(call, next.slice);
   acks_.Posted(core_.WantsAcks(header), core_.idle());
   OpId op = 0;
@@ -323,7 +323,7 @@ std::optional<GroupCalls::Ended> GroupCalls::NextNeverBegun() {
 }
 
 std::optional<GroupCalls::Ended> GroupCalls::EndSlice(CallNumber number, Outcome outcome) {
-  Call& call = At(number);
+  MadeCall& call = At(number);
   // One way may have been ended for what has happened on the other.
   const bool has_failed = outcome != Outcome::kOk && outcome != Outcome::kBusy;
   if (call.outcome == Outcome::kOk) call.outcome = has_failed ? failure().outcome : outcome;
@@ -384,7 +384,7 @@ GroupCalls::Failure GroupCalls::failure() const {
   const size_t made = failure.by_hosts ? hosts_calls_.size() : started_;
   if (at < 0 || at >= static_cast<OpId>(made)) return failure;
   const auto index = static_cast<size_t>(at);
-  const Call& call = At(failure.by_hosts ? hosts_calls_[index] : invocations_[index].call);
+  const MadeCall& call = At(failure.by_hosts ? hosts_calls_[index] : invocations_[index].call);
   failure.header = call.header;
   failure.in_slices = call.slices > 1;
   return failure;

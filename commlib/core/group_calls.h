@@ -201,7 +201,7 @@ class GroupCalls {
   friend struct epic::Snapshot;
   static constexpr CallNumber kNoCall = std::numeric_limits<CallNumber>::max();
 
-  struct Call {
+  struct MadeCall {
     ControlHeader header;  // of the whole call
     const uint8_t* send = nullptr;
     uint8_t* recv = nullptr;
@@ -232,18 +232,20 @@ class GroupCalls {
     return ChooseAlgorithm(header.collective, CallBytes(header), hosts_config_.world_size,
                            hosts_config_.algorithm, hosts_config_.chunk_bytes > 0);
   }
-  Call& At(CallNumber call) { return calls_[static_cast<size_t>(call) & (calls_.size() - 1)]; }
-  const Call& At(CallNumber call) const { return calls_[static_cast<size_t>(call) & (calls_.size() - 1)]; }
+  MadeCall& At(CallNumber call) { return calls_[static_cast<size_t>(call) & (calls_.size() - 1)]; }
+  const MadeCall& At(CallNumber call) const {
+    return calls_[static_cast<size_t>(call) & (calls_.size() - 1)];
+  }
   uint64_t MostByNetwork(const ControlHeader& header) const;
   // Cuts the call, if a slice may have so many bytes.
-  static void Cut(Call* call, uint64_t most_bytes);
-  static ControlHeader HeaderOf(const Call& call, uint64_t slice);
+  static void Cut(MadeCall* call, uint64_t most_bytes);
+  static ControlHeader HeaderOf(const MadeCall& call, uint64_t slice);
   // Of a slice in each part, and from one part to the next: bytes, where elements, or parts, take so many.
-  static uint64_t OffsetOf(const Call& call, uint64_t slice, uint64_t element_bytes);
-  static uint64_t StrideOf(const Call& call, uint64_t part_bytes);
+  static uint64_t OffsetOf(const MadeCall& call, uint64_t slice, uint64_t element_bytes);
+  static uint64_t StrideOf(const MadeCall& call, uint64_t part_bytes);
   // Of a call in blocks between the hosts: where its result comes.
-  uint8_t* ReceivedBlocks(const Call& call) const;
-  RemoteMemory ReadableOf(const Call& call, uint64_t offset) const;
+  uint8_t* ReceivedBlocks(const MadeCall& call) const;
+  RemoteMemory ReadableOf(const MadeCall& call, uint64_t offset) const;
   CallNumber CallOfHosts(OpId op) const;
   // Begins what has been made, as far as nothing waits for an answer.
   void BeginNext();
@@ -254,7 +256,7 @@ class GroupCalls {
   // Behind those that wait, in the order in which the switches are to have them.
   void Enqueue(const Invocation& invocation);
   bool MayStart(const Invocation& invocation) const;
-  ControlHeader RequestOf(Call call) const;
+  ControlHeader RequestOf(MadeCall call) const;
   void StartNext();
   void KeepWindow();
   // The call, if it has ended with the slice.
@@ -271,7 +273,7 @@ class GroupCalls {
   HostPathConfig hosts_config_;
   std::optional<HostPath> hosts_;
 
-  std::vector<Call> calls_;  // open ones, at their numbers modulo its size, which is a power of two
+  std::vector<MadeCall> calls_;  // open ones, at their numbers modulo its size, which is a power of two
   CallNumber first_ = 0;     // that has not ended
   CallNumber begun_ = 0;     // those before it have begun
   CallNumber next_ = 0;      // to be made

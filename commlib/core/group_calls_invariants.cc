@@ -9,7 +9,7 @@ void GroupCalls::CheckInvariants() const {
   EPIC_CHECK(static_cast<size_t>(next_ - first_) <= calls_.size());
   size_t open = 0;
   for (CallNumber number = first_; number < next_; ++number) {
-    const Call& call = At(number);
+    const MadeCall& call = At(number);
     EPIC_CHECK(call.is_done == (call.ended == call.slices));
     open += call.is_done ? 0 : 1;
   }

@@ -83,7 +83,7 @@ uint64_t HostPath::MostBytesBy(Algorithm algorithm, const ControlHeader& header)
   return config_.inline_bytes / elements * elements;
 }
 
-OpId HostPath::Post(const Call& call) {
+OpId HostPath::Post(const HostCall& call) {
   const uint32_t n = config_.world_size;
   ControlHeader header = call.header;
   EPIC_CHECK(WrongField(header, n) == ControlField::kNone);
@@ -102,13 +102,13 @@ OpId HostPath::Post(const Call& call) {
   return op;
 }
 
-bool HostPath::Needs(const Call& call, size_t connection) const {
+bool HostPath::Needs(const HostCall& call, size_t connection) const {
   const bool in_ring = connection == next_ || connection == previous_;
   if (IsOfFetchRing(connections_[connection].peer)) return IsMulticast(call);
   return (HasExchange(call) && connections_[connection].in_cube) || (IsRing(call) && in_ring);
 }
 
-bool HostPath::IsConnected(const Call& call) const {
+bool HostPath::IsConnected(const HostCall& call) const {
   for (size_t i = 0; i < connections_.size(); ++i) {
     if (!connections_[i].connected && Needs(call, i)) return false;
   }
@@ -119,7 +119,7 @@ std::vector<uint32_t> HostPath::Wanted() const {
   std::vector<uint32_t> wanted;
   if (failed()) return wanted;
   for (size_t i = 0; i < connections_.size(); ++i) {
-    const auto needs = [this, i](const Call& call) { return Needs(call, i); };
+    const auto needs = [this, i](const HostCall& call) { return Needs(call, i); };
     if (!connections_[i].connected && std::ranges::any_of(calls_, needs))
       wanted.push_back(connections_[i].peer);
   }
@@ -129,7 +129,7 @@ std::vector<uint32_t> HostPath::Wanted() const {
 std::vector<uint32_t> HostPath::Awaited() const {
   std::vector<uint32_t> peers;
   if (failed() || calls_.empty()) return peers;
-  const Call& call = calls_.front();
+  const HostCall& call = calls_.front();
   const auto expected = phase_ == Phase::kExchange ? exchange_.AwaitedPeer() : std::nullopt;
   for (size_t i = 0; i < connections_.size(); ++i) {
     const Connection& at = connections_[i];
@@ -180,7 +180,7 @@ bool HostPath::MayAgree(OpId op) const {
 }
 
 void HostPath::Begin() {
-  const Call& call = calls_.front();
+  const HostCall& call = calls_.front();
   if (IsRing(call)) {
     ring_.Begin(call);
   } else {
@@ -223,7 +223,7 @@ bool HostPath::Agrees() const {
 }
 
 void HostPath::EndCall() {
-  const Call& call = calls_.front();
+  const HostCall& call = calls_.front();
   const uint64_t bytes = RecvBytes(call.header, config_.rank);
   // Quantised data are the caller's to divide.
   const bool averages = (call.header.flags & kAverageFlag) != 0 && !IsQuantised(call.header);
@@ -237,7 +237,7 @@ void HostPath::EndCall() {
 }
 
 uint8_t* HostPath::Address(const HostPiece& piece) {
-  const Call& call = calls_.front();
+  const HostCall& call = calls_.front();
   if (piece.where == Where::kOwn) return staging() + piece.offset;
   // What is sent is only read.
   return (piece.where == Where::kRecv ? call.recv : const_cast<uint8_t*>(call.send)) + piece.offset;

@@ -62,7 +62,6 @@ inline constexpr uint32_t kHostQueueDepth = 1200;
 class HostPath {
  public:
   using Where = HostWhere;
-  using Call = HostCall;
   // One ibv_post_send or ibv_post_recv on a connection (host_peers.h). Every request is signalled; every Send
   // has immediate data.
   struct Request {
@@ -92,7 +91,7 @@ class HostPath {
   // Starts a call; see RankCalls::Post, and CopyOwnPart, which is the caller's to do, with the stride.
   // WrongField(header, world_size) must be kNone, and the type have the operation. Calls run in program
   // order, one at a time; the rest wait here.
-  OpId Post(const Call& call);
+  OpId Post(const HostCall& call);
   // If they do not agree by exchange: every rank has made the call, and the same one.
   void Agreed(OpId op);
   // All receives of the call have been given out: a rank may say that it has made the call.
@@ -178,16 +177,18 @@ class HostPath {
   }
   uint64_t MostBytesBy(Algorithm algorithm, const ControlHeader& header) const;
   // Of one that has been posted, which has its algorithm.
-  bool IsMulticast(const Call& call) const {
+  bool IsMulticast(const HostCall& call) const {
     return IsByMulticast(call.header, AlgorithmIn(call.header.flags));
   }
-  bool IsRing(const Call& call) const {
+  bool IsRing(const HostCall& call) const {
     return !IsInlined(call.header) && CallBytes(call.header) > 0 && !IsMulticast(call);
   }
-  bool HasExchange(const Call& call) const { return config_.agrees_by_exchange || IsInlined(call.header); }
+  bool HasExchange(const HostCall& call) const {
+    return config_.agrees_by_exchange || IsInlined(call.header);
+  }
   // Does the call need the connection?
-  bool Needs(const Call& call, size_t connection) const;
-  bool IsConnected(const Call& call) const;
+  bool Needs(const HostCall& call, size_t connection) const;
+  bool IsConnected(const HostCall& call) const;
   // Whether all ranks have made the same call.
   bool Agrees() const;
   bool NextReceive(Request* request);
@@ -215,7 +216,7 @@ class HostPath {
   std::vector<uint8_t> memory_;          // the exchange's messages, staging, what the multicast has
   std::vector<Connection> connections_;  // by peer
 
-  std::deque<Call> calls_;  // not ended, in program order; the first one runs
+  std::deque<HostCall> calls_;  // not ended, in program order; the first one runs
   OpId first_op_ = 0;       // of calls_, also the invocation
   Phase phase_ = Phase::kConnect;
   int64_t exchange_number_ = 0;  // of the first call's exchange, or the next one

@@ -47,8 +47,8 @@ void RankCalls::SetConfig(const CoreConfig& config) {
   core_ = RankCore(config);
 }
 
-RankCalls::Call RankCalls::MakeCall(const ControlHeader& header, const uint8_t* send, uint8_t* recv,
-                                    Way way) const {
+RankCalls::OpenCall RankCalls::MakeCall(const ControlHeader& header, const uint8_t* send, uint8_t* recv,
+                                        Way way) const {
   const bool by_hosts = IsByHosts(header) || IsRequest(header);  // nothing of it comes this way
   return {.header = header,
           .send = send,
@@ -58,13 +58,13 @@ RankCalls::Call RankCalls::MakeCall(const ControlHeader& header, const uint8_t* 
           .way = way};
 }
 
-uint64_t RankCalls::PlaceOf(const Call& call, uint64_t offset) {
+uint64_t RankCalls::PlaceOf(const OpenCall& call, uint64_t offset) {
   if (call.part_stride == 0) return offset;
   const uint64_t part = call.header.count * ElementBytes(call.header.type);
   return offset / part * call.part_stride + offset % part;
 }
 
-uint64_t RankCalls::BounceBytes(const Call& call) {
+uint64_t RankCalls::BounceBytes(const OpenCall& call) {
   if (call.way == Way::kInline) return 2 * MessageRoom(CallBytes(call.header));
   return SendersReceive(call.header.collective) ? call.send_bytes : call.send_bytes + call.recv_bytes;
 }
@@ -89,13 +89,13 @@ uint8_t* RankCalls::ControlRecv(OpId op) {
 }
 
 uint8_t* RankCalls::BounceRecv(OpId op) {
-  const Call& call = At(op);
+  const OpenCall& call = At(op);
   return BounceSend(op) + (SendersReceive(call.header.collective) ? 0 : call.send_bytes);
 }
 
 OpId RankCalls::Post(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way,
                      uint64_t part_stride) {
-  Call& call = calls_.emplace_back(MakeCall(header, send, recv, Inlines(header) ? Way::kInline : way));
+  OpenCall& call = calls_.emplace_back(MakeCall(header, send, recv, Inlines(header) ? Way::kInline : way));
   const bool loaded = IsQuantised(header) && call.send_bytes > 0;
   EPIC_CHECK(!loaded || call.way == Way::kInline || (call.way == Way::kBounce && Fits(header)));
   call.part_stride = part_stride;
@@ -105,7 +105,7 @@ OpId RankCalls::Post(const ControlHeader& header, const uint8_t* send, uint8_t* 
 bool RankCalls::NextRequest(Request* request) {
   WorkRequest work;
   if (!core_.NextWorkRequest(&work)) return false;
-  const Call& call = At(work.op);
+  const OpenCall& call = At(work.op);
   *request = {.is_recv = work.is_recv,
               .has_imm = work.is_control && !work.is_recv,
               .imm = work.imm,
@@ -127,11 +127,11 @@ bool RankCalls::NextRequest(Request* request) {
   return true;
 }
 
-uint64_t RankCalls::SideBySide(const Call& call, uint64_t bytes) {
+uint64_t RankCalls::SideBySide(const OpenCall& call, uint64_t bytes) {
   return call.part_stride == 0 ? bytes : call.header.count * ElementBytes(call.header.type);
 }
 
-void RankCalls::LoadData(const Call& call, uint8_t* to) {
+void RankCalls::LoadData(const OpenCall& call, uint8_t* to) {
   if (IsInBlocks(call.header))
     return LoadParts(call.header, call.send, call.part_stride, call.header.parts, to);
   const uint64_t part = SideBySide(call, call.send_bytes);
@@ -146,7 +146,7 @@ void RankCalls::LoadData(const Call& call, uint8_t* to) {
 
 void RankCalls::LoadControl(const WorkRequest& work) {
   Encode(work.header, std::span<uint8_t, kControlBytes>(ControlSend(work.op), kControlBytes));
-  const Call& call = At(work.op);
+  const OpenCall& call = At(work.op);
   if (call.way == Way::kInline) return LoadInlined(work.op);
   if (call.way != Way::kBounce || call.send_bytes == 0) return;
   LoadData(call, BounceSend(work.op));
@@ -157,7 +157,7 @@ void RankCalls::LoadControl(const WorkRequest& work) {
 
 // Reductions send all parts. Copies do too: what is not this rank's is zeros, to which nodes add what is.
 void RankCalls::LoadInlined(OpId op) {
-  const Call& call = At(op);
+  const OpenCall& call = At(op);
   uint8_t* const data = ControlSend(op) + kControlBytes;
   const bool reduces = Reduces(call.header.collective);
   if (!reduces) std::memset(data, 0, CallBytes(call.header));
@@ -168,7 +168,7 @@ void RankCalls::LoadInlined(OpId op) {
 
 // Where a call that travelled in this rank's own memory has what its caller is to receive.
 const uint8_t* RankCalls::Result(OpId op) {
-  const Call& call = At(op);
+  const OpenCall& call = At(op);
   if (call.way == Way::kBounce) return BounceRecv(op);
   const bool one_part = call.header.collective == Collective::kReduceScatter;
   return ControlRecv(op) + kControlBytes + (one_part ? rank_ * call.recv_bytes : 0);
@@ -199,7 +199,7 @@ void RankCalls::TakeFinished() {
 
 // The result of a call that ended well is put into the caller's form.
 void RankCalls::Finish(OpId op) {
-  const Call& call = At(op);
+  const OpenCall& call = At(op);
   if (call.recv_bytes == 0) return;
   if (IsInBlocks(call.header)) return StorePart(call.header, Result(op), world_size_, call.recv);
   if (IsQuantised(call.header)) {

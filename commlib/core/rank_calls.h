@@ -130,7 +130,7 @@ class RankCalls {
 
  private:
   friend struct epic::Snapshot;
-  struct Call {
+  struct OpenCall {
     ControlHeader header;
     const uint8_t* send = nullptr;
     uint8_t* recv = nullptr;
@@ -139,20 +139,20 @@ class RankCalls {
     Way way = Way::kDirect;
     uint64_t part_stride = 0;
   };
-  Call MakeCall(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way) const;
+  OpenCall MakeCall(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way) const;
   // Where in the caller's buffer lies what is at `offset` of parts that lie side by side.
-  static uint64_t PlaceOf(const Call& call, uint64_t offset);
+  static uint64_t PlaceOf(const OpenCall& call, uint64_t offset);
   // Of so many bytes of parts, those that lie side by side there.
-  static uint64_t SideBySide(const Call& call, uint64_t bytes);
-  const Call& At(OpId op) const { return calls_[static_cast<size_t>(op - first_call_)]; }
+  static uint64_t SideBySide(const OpenCall& call, uint64_t bytes);
+  const OpenCall& At(OpId op) const { return calls_[static_cast<size_t>(op - first_call_)]; }
   uint8_t* ControlSend(OpId op);
   uint8_t* ControlRecv(OpId op);
   uint8_t* BounceSend(OpId op);
   uint8_t* BounceRecv(OpId op);
   // Bytes of its bounce buffer that the call uses.
-  static uint64_t BounceBytes(const Call& call);
+  static uint64_t BounceBytes(const OpenCall& call);
   // The caller's data, as they travel.
-  void LoadData(const Call& call, uint8_t* to);
+  void LoadData(const OpenCall& call, uint8_t* to);
   void LoadControl(const WorkRequest& work);
   void LoadInlined(OpId op);
   const uint8_t* Result(OpId op);
@@ -168,7 +168,7 @@ class RankCalls {
   Saturation saturation_;
   std::vector<uint8_t> memory_;
   RankCore core_{{}};
-  std::deque<Call> calls_;  // open, in program order: also those that have ended and still send
+  std::deque<OpenCall> calls_;  // open, in program order: also those that have ended and still send
   OpId first_call_ = 0;
   struct Ended {
     Finished finished;

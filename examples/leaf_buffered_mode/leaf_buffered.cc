@@ -21,14 +21,14 @@ bool AnswerFromBuffer(Context& ctx, Endpoint& child, Index from, Index to, Env& 
 // is here. What has been acknowledged to the child is not asked for: mode II acknowledges it again.
 bool RepeatedUpData(Context& ctx, Endpoint& child, Psn psn, Env& env) {
   const Index index = UpIndexOf(child, psn);
-  if (index < 0 || index >= child.up_epsn || index >= ctx.results_end) return false;
-  if (!child.out.Carries(index) || index < child.in.Next(child.up_told)) return false;
+  if (index < 0 || index >= child.progress.up_epsn || index >= ctx.results_end) return false;
+  if (!child.out.Carries(index) || index < child.in.Next(child.progress.up_told)) return false;
   if (!AnswerFromBuffer(ctx, child, index, index + 1, env)) return false;
   ++child.counters.duplicates;
   Drop(ctx, child, DropReason::kDuplicate, env);
-  child.repeating = child.in.Next(index + 1) < child.up_epsn;
-  child.heard_at = env.now;
-  child.repeat_ack_at = kNever;
+  child.repair.repeating = child.in.Next(index + 1) < child.progress.up_epsn;
+  child.repair.heard_at = env.now;
+  child.repair.repeat_ack_at = kNever;
   return true;
 }
 

@@ -13,8 +13,8 @@ Nanos Turn(const Context& ctx) { return ctx.config.prompt_ns / 64; }
 
 // Behind the results that have left to the child, and when it is its turn; kNever: nothing waits. Fields of
 // mode III's, which mode II leaves alone; a mode of the product has its own.
-Index& GoneEnd(Endpoint& child) { return child.ack_sent; }
-Nanos& GoesAt(Endpoint& child) { return child.resend_at; }
+Index& GoneEnd(Endpoint& child) { return child.hop.ack_sent; }
+Nanos& GoesAt(Endpoint& child) { return child.hop.resend_at; }
 
 // Sends all that waits for those whose turn it is, and arms the timer for the others. A turn that has come
 // late, with another result meanwhile, is as any other.
@@ -48,7 +48,7 @@ void NewResult(Context& ctx, uint64_t outs, Index index, std::span<const uint8_t
   SendDue(ctx, env);
 }
 
-Index LeftTo(const Context&, const Endpoint& child) { return child.ack_sent; }
+Index LeftTo(const Context&, const Endpoint& child) { return child.hop.ack_sent; }
 
 class Paced final : public ModeLogic {
  public:

@@ -24,9 +24,9 @@ void SendForgetting(Context& ctx, uint64_t outs, Index index, std::span<const ui
                     Env& env) {
   for (size_t c = 0; c < ctx.children.size(); ++c) {
     Endpoint& child = ctx.children[c];
-    if ((outs >> c & 1) == 0 || env.now < child.resend_at) continue;
+    if ((outs >> c & 1) == 0 || env.now < child.hop.resend_at) continue;
     SendData(ctx, child, index, payload, ack_req, env);
-    child.resend_at = kNever;
+    child.hop.resend_at = kNever;
     outs &= ~(uint64_t{1} << c);
   }
   kInTurns.send(ctx, outs, index, payload, ack_req, env);

@@ -81,6 +81,10 @@ class Engine {
   // `before` is called whenever regions of the arena are about to be moved, from within any other call:
   // whoever has kept payloads of packets sent, which may lie there, in place of copies, lets go of them.
   void BeforeMoves(std::function<void()> before) { before_moves_ = std::move(before); }
+  // Aborts if something does not hold that always does, of groups by themselves (core/invariants.h) or of
+  // what they share: QPNs, memory, blocks and the pool. Looks at all groups.
+  void CheckInvariants() const;
+
   // By group id.
   const std::map<uint64_t, Context>& groups() const { return groups_; }
   // By their ids.

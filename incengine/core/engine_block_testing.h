@@ -44,6 +44,7 @@ inline std::vector<uint8_t> OtherTakesBlock(GroupConfig config, const EndpointCo
   p.bth.opcode = roce::Opcode::kRcSendOnlyImm;
   p.payload = bytes;
   engine.OnPacket(0, config.children[0].port, p, effects);
+  engine.CheckInvariants();
   const Block& block = engine.blocks().at(kBlock);
   EPIC_CHECK(block.holder == config.group_id);
   const auto in_it = BytesOf(engine, block);

@@ -12,7 +12,6 @@
 #include "base/fuzz_input.h"
 #include "incengine/core/engine_block_testing.h"
 #include "incengine/core/engine_fuzz_testing.h"
-#include "incengine/core/invariants.h"
 #include "incengine/core/switch.h"
 #include "protocol/control.h"
 #include "roce/super_frame.h"
@@ -67,7 +66,7 @@ Due DueOf(const Context& ctx, const Sink& sink, uint32_t from, uint8_t kind) {
   }
   const bool child = from < ctx.children.size();
   const Endpoint& ep = child ? ctx.children[from] : ctx.parent;
-  return {ep.in.WireOf(child ? ep.up_epsn : ctx.results_end), ep.out.WireOf(ctx.results_end),
+  return {ep.in.WireOf(child ? ep.progress.up_epsn : ctx.results_end), ep.out.WireOf(ctx.results_end),
           static_cast<uint64_t>(ep.in.next_invocation())};
 }
 
@@ -278,9 +277,10 @@ void OnSuperFrame(Switch& a_switch, Nanos now, uint32_t from, const SuperFrame& 
 }
 
 // After a step in which so many packets came, or the time.
-void CheckGroup(const Context& ctx, size_t sends, size_t packets) {
-  EPIC_CHECK(sends <= packets * (ctx.terminated ? kMaxSendsPerStepTerminated : kMaxSendsPerStep));
-  CheckInvariants(ctx);
+void CheckGroup(const Engine& engine, size_t sends, size_t packets) {
+  const bool terminated = engine.groups().at(1).terminated.has_value();
+  EPIC_CHECK(sends <= packets * (terminated ? kMaxSendsPerStepTerminated : kMaxSendsPerStep));
+  engine.CheckInvariants();
 }
 
 void Run(const uint8_t* data, size_t size) {
@@ -335,7 +335,7 @@ void Run(const uint8_t* data, size_t size) {
       if (step >= kSuperFrames && step < kByWrongPort) {
         const SuperFrame frame = MakeSuperFrame(in, packet, sink, from);
         OnSuperFrame(a_switch, now, from, frame, sink);
-        CheckGroup(engine.groups().at(1), sink.sends, frame.packets);
+        CheckGroup(engine, sink.sends, frame.packets);
         CheckBlock(engine, of_other);
         continue;
       }
@@ -355,7 +355,7 @@ void Run(const uint8_t* data, size_t size) {
         sink.next_in[from] = packet.bth.psn + 1;
       engine.OnPacket(now, static_cast<PortId>(from), packet, sink);
     }
-    CheckGroup(engine.groups().at(1), sink.sends, 1);
+    CheckGroup(engine, sink.sends, 1);
     CheckBlock(engine, of_other);
   }
 }

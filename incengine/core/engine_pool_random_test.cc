@@ -278,6 +278,7 @@ class PoolWorld final : public Effects {
       if (link % 2 == 0) {
         const PortId port = end < hosts_.size() ? PortOf(hosts_[end]) : kServerPort;
         engine.OnPacket(now_, port, packet.packet(), *this);
+        engine.CheckInvariants();
       } else if (end < hosts_.size()) {
         hosts_[end].end.OnPacket(now_, packet.packet());
       } else {

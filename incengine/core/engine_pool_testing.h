@@ -209,6 +209,7 @@ class EnginePoolTest : public testing::Test, public Effects {
     sent.clear();
     drops.clear();
     engine.OnPacket(now, static_cast<PortId>(4 * (group - 1) + rank), packet, *this);
+    engine.CheckInvariants();
     RunLegs();
   }
   void RunLegs() {
@@ -225,6 +226,7 @@ class EnginePoolTest : public testing::Test, public Effects {
       const OwnPacket packet = leg.out.front();
       leg.out.pop_front();
       engine.OnPacket(now, kServerPort, packet.packet(), *this);
+      engine.CheckInvariants();
     }
   }
   // A message of the server.
@@ -255,6 +257,7 @@ class EnginePoolTest : public testing::Test, public Effects {
     nak.bth.psn = psn;
     nak.aeth.syndrome = roce::kSyndromeNakInvalidRequest;
     engine.OnPacket(now, kServerPort, nak, *this);
+    engine.CheckInvariants();
   }
 
   // The first call of a group: an AllReduce of so many packets of 64 INT32. Its index is 0, its data follow.

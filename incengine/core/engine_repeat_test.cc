@@ -51,11 +51,11 @@ TEST_F(RepeatTest, IsPromptedBySequenceNakWhileItRepeats) {
   Control(1, 64 * 4);
   Data(1, 0, 1, Opcode::kRcSendFirst);
   Control(1, 64 * 4);  // begins to repeat, and the rest is lost
-  EXPECT_TRUE(context().children[1].repeating);
+  EXPECT_TRUE(context().children[1].repair.repeating);
   Fire();
   EXPECT_FALSE(SentRnrTo(1));
   EXPECT_EQ(NaksTo(1, roce::kSyndromeNakSequence), 1u);
-  while (now < context().children[1].heard_at + 16 * kMillisecond) Fire();
+  while (now < context().children[1].repair.heard_at + 16 * kMillisecond) Fire();
   EXPECT_TRUE(SentRnrTo(1)) << "it is not taken to repeat for ever";
 }
 
@@ -64,7 +64,7 @@ TEST_F(RepeatTest, AHostThatHasRepeatedAllIsPromptedByRnrNak) {
   Data(1, 0, 1, Opcode::kRcSendFirst);
   Control(1, 64 * 4);
   Data(1, 0, 1, Opcode::kRcSendFirst);
-  EXPECT_FALSE(context().children[1].repeating);
+  EXPECT_FALSE(context().children[1].repair.repeating);
   Fire();
   EXPECT_TRUE(SentRnrTo(1));
 }

@@ -97,7 +97,7 @@ TEST_F(RulesTest, TrackedDataBeforeTheReplyIsRefused) {
   Call(0, Collective::kReduce, 1, 64);
   Data(0, 0, 5, Opcode::kRcSendOnly);
   EXPECT_EQ(drops, std::vector{DropReason::kTooEarly});
-  EXPECT_EQ(context().children[0].up_epsn, 1) << "it is taken when it comes again";
+  EXPECT_EQ(context().children[0].progress.up_epsn, 1) << "it is taken when it comes again";
 }
 
 TEST_F(RulesTest, SendersOfAReduceAreToldWhenItsRootHasIt) {
@@ -149,7 +149,7 @@ TEST_F(BroadcastTest, AReceiversNakIsNotPassedToTheSender) {
   ASSERT_EQ(sent.size(), 1u) << "its second packet again, to it alone";
   EXPECT_EQ(sent[0].port, 1);
   EXPECT_EQ(sent[0].packet.bth.psn, Psn(kOutPsn) + 2);
-  EXPECT_EQ(context().children[0].up_told, 1) << "rank 2 has not even the first";
+  EXPECT_EQ(context().children[0].progress.up_told, 1) << "rank 2 has not even the first";
 }
 
 TEST_F(BroadcastTest, AReceiverWithoutReceivesGetsItAgainWhenItAsksForThat) {

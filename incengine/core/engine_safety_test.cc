@@ -45,7 +45,7 @@ TEST_F(EngineTest, MalformedPacketsChangeNothing) {
   EXPECT_EQ(drops, std::vector{DropReason::kBadLength});
   Deliver(From(0, Psn(kInPsn) + 1, Opcode::kRcWriteFirst, small));
   EXPECT_EQ(drops, std::vector{DropReason::kUnexpectedOpcode});
-  EXPECT_EQ(context().children[0].up_epsn, 1);
+  EXPECT_EQ(context().children[0].progress.up_epsn, 1);
 }
 
 // So that an acknowledgement of the switch cannot meet a Read (docs/SOFTNIC.md, What rdma_rxe takes our
@@ -142,7 +142,7 @@ TEST_F(EngineTest, HostThatNeverAcknowledgesCannotPushOutWhatOthersNeed) {
       if (c == 0 && context().results_end > 0) Ack(0, roce::kSyndromeAck, context().results_end - 1);
     }
   }
-  EXPECT_EQ(context().children[1].down_acked_end, 0);
+  EXPECT_EQ(context().children[1].progress.down_acked_end, 0);
   EXPECT_EQ(context().results_end, kKeptInvocations);
   now = timer;
   Fire();  // prompts host 1 at index 0, which must still be known

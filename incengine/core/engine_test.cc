@@ -79,7 +79,7 @@ TEST_F(EngineTest, NakAcknowledgesWhatIsBeforeItAndIsReflectedThere) {
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(sent[0].packet.aeth.syndrome, roce::kSyndromeNakSequence);
   EXPECT_EQ(sent[0].packet.bth.psn, Psn(kInPsn) + 1);
-  EXPECT_EQ(context().children[0].down_acked_end, 1);
+  EXPECT_EQ(context().children[0].progress.down_acked_end, 1);
 }
 
 TEST_F(EngineTest, AckOfWhatWasNeverSentIsRefused) {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "incengine/core/engine.h"
-#include "incengine/core/invariants.h"
 #include "protocol/control.h"
 
 namespace epic::engine {
@@ -63,9 +62,7 @@ class EngineTest : public testing::Test, public Effects {
     return config;
   }
 
-  void CheckAll() const {
-    for (const auto& [id, ctx] : engine.groups()) CheckInvariants(ctx);
-  }
+  void CheckAll() const { engine.CheckInvariants(); }
 
   void Install(bool root) { ASSERT_TRUE(engine.Install(Config(root)).ok()); }
 

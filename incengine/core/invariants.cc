@@ -1,6 +1,7 @@
 #include "incengine/core/invariants.h"
 
 #include "base/check.h"
+#include "incengine/core/engine.h"
 
 namespace epic::engine {
 namespace {
@@ -17,8 +18,29 @@ void CheckInvocations(const Context& ctx) {
 // A result has the contributions of all; a host cannot have one that does not exist. What a switch has
 // acknowledged may be further: it steps over what needs no acknowledgement.
 void CheckChild(const Context& ctx, const Endpoint& child) {
-  EPIC_CHECK(ctx.results_end <= child.up_epsn && child.up_epsn <= ctx.max_up_epsn);
-  EPIC_CHECK(!child.config.is_host || child.down_acked_end <= ctx.results_end);
+  EPIC_CHECK(ctx.results_end <= child.progress.up_epsn && child.progress.up_epsn <= ctx.max_up_epsn);
+  EPIC_CHECK(!child.config.is_host || child.progress.down_acked_end <= ctx.results_end);
+}
+
+void CheckEnd(const TerminatedEndpoint& end) {
+  end.received.CheckInvariants();
+  EPIC_CHECK(end.told <= end.received.end_number());
+  EPIC_CHECK(!end.receiving_at || end.received.Contains(*end.receiving_at, 1));
+}
+
+// Mode I: each ring, and the sum that is being built in the last of them.
+void CheckTerminated(const TerminatedState& state) {
+  for (const TerminatedEndpoint& child : state.children) CheckEnd(child);
+  if (state.parent) CheckEnd(*state.parent);
+  state.sums.CheckInvariants();
+  EPIC_CHECK(state.next_child <= state.children.size());
+  EPIC_CHECK(!state.sum_at || state.sums.Contains(*state.sum_at, 1));
+  EPIC_CHECK(!state.sum_loaded || state.sum_at);
+}
+
+void CheckDirections(const Endpoint& endpoint) {
+  endpoint.in.CheckInvariants();
+  endpoint.out.CheckInvariants();
 }
 
 }  // namespace
@@ -27,9 +49,50 @@ void CheckInvariants(const Context& ctx) {
   if (ctx.hold.most_slots != 0) {
     EPIC_CHECK(ctx.config.window_messages <= ctx.hold.most_window && ctx.config.slots <= ctx.hold.most_slots);
   }
-  if (ctx.terminated) return;  // its queue pairs have the rest
+  if (ctx.terminated) return CheckTerminated(*ctx.terminated);  // its queue pairs have the rest
   CheckInvocations(ctx);
-  for (const Endpoint& child : ctx.children) CheckChild(ctx, child);
+  for (const Endpoint& child : ctx.children) {
+    CheckChild(ctx, child);
+    CheckDirections(child);
+  }
+  if (!ctx.is_root()) CheckDirections(ctx.parent);
+}
+
+void Engine::CheckInvariants() const {
+  arena_.CheckInvariants();
+  if (pool_) pool_->CheckInvariants();
+  size_t ends = 0, bearing = 0, owners = 0;
+  for (const auto& [id, ctx] : groups_) {
+    engine::CheckInvariants(ctx);
+    EPIC_CHECK(ctx.config.group_id == id);
+    if (FindMode(ctx.config.mode)->bears_hosts) ++bearing;
+    const auto check_end = [&, group = id](const EndpointConfig& end, EndpointId endpoint) {
+      const auto found = by_qpn_.find(Raw(end.local_qpn));
+      EPIC_CHECK(found != by_qpn_.end());
+      EPIC_CHECK(found->second.group_id == group && found->second.endpoint == endpoint);
+      ++ends;
+    };
+    for (size_t c = 0; c < ctx.children.size(); ++c)
+      check_end(ctx.children[c].config, EndpointId{static_cast<uint8_t>(c)});
+    if (ctx.config.parent) check_end(*ctx.config.parent, kParent);
+    if (ctx.config.server) check_end(*ctx.config.server, kServer);
+    if (ctx.config.block == 0) {
+      EPIC_CHECK(ctx.hold.has_memory);
+      continue;
+    }
+    // The recorder says who has the memory, and so does he.
+    const Block& block = blocks_.at(ctx.config.block);
+    EPIC_CHECK(block.owners.contains(id));
+    EPIC_CHECK(ctx.hold.has_memory == (block.holder == id));
+    EPIC_CHECK(!ctx.hold.has_memory || ctx.arena_offset == block.offset);
+    ++owners;
+  }
+  EPIC_CHECK(ends == by_qpn_.size() && bearing == bearing_groups_);
+  for (const auto& [id, block] : blocks_) {
+    EPIC_CHECK(!block.owners.empty() && (!block.holder || block.owners.contains(*block.holder)));
+    owners -= block.owners.size();
+  }
+  EPIC_CHECK(owners == 0);
 }
 
 }  // namespace epic::engine

@@ -19,6 +19,15 @@ TEST_F(InvariantsTest, HoldOfAGroupThatHasMadeACall) {
   CheckInvariants(context());
 }
 
+TEST_F(InvariantsTest, HoldOfASwitchWhoseGroupHasGone) {
+  Install(false);
+  engine.CheckInvariants();
+  const GroupConfig config = context().config;
+  engine.Remove(config.group_id, config.generation);
+  engine.CheckInvariants();
+  ASSERT_TRUE(engine.groups().empty());
+}
+
 TEST_F(InvariantsTest, EachIsSeenToBeBroken) {
   Install(true);
   for (const uint32_t child : {0u, 1u}) Control(child, 4);
@@ -27,9 +36,10 @@ TEST_F(InvariantsTest, EachIsSeenToBeBroken) {
     damage(ctx);
     EXPECT_DEATH(CheckInvariants(ctx), which);
   };
-  dies([](Context& ctx) { ctx.results_end = 2; }, "results_end <= child.up_epsn");
-  dies([](Context& ctx) { ++ctx.children[0].up_epsn; }, "child.up_epsn <= ctx.max_up_epsn");
-  dies([](Context& ctx) { ctx.children[1].down_acked_end = 2; }, "child.down_acked_end <= ctx.results_end");
+  dies([](Context& ctx) { ctx.results_end = 2; }, "results_end <= child.progress.up_epsn");
+  dies([](Context& ctx) { ++ctx.children[0].progress.up_epsn; }, "child.progress.up_epsn <= ctx.max_up_epsn");
+  dies([](Context& ctx) { ctx.children[1].progress.down_acked_end = 2; },
+       "child.progress.down_acked_end <= ctx.results_end");
   dies([](Context& ctx) { ctx.invocations.push_back(ctx.invocations.front()); }, "number ==");
   dies(
       [](Context& ctx) {

@@ -9,7 +9,6 @@
 namespace epic::engine {
 namespace {
 
-constexpr size_t kMostText = 255;
 // Of a port. Hellos: kMaxByLldp switches that say it to two addresses each second.
 constexpr uint32_t kHellosAtOnce = 64;
 constexpr Nanos kPerHello = kSecond / 64;
@@ -20,7 +19,7 @@ constexpr Nanos kPerLocate = kSecond / 10;
 
 // What others say is shown and sent on as text, whatever it is.
 std::string Printable(std::string_view text) {
-  std::string out(text.substr(0, kMostText));
+  std::string out(text.substr(0, roce::kMaxLldpText));
   for (char& c : out) {
     if (c < ' ' || c > '~') c = '?';
   }
@@ -215,7 +214,7 @@ bool Neighbours::OnTime(Nanos now) {
 }
 
 size_t Neighbours::WriteHello(PortId port, const roce::MacAddress& dst, std::span<uint8_t> out) const {
-  const std::string description = "EPIC incengine " + identity_.version.substr(0, kMostText / 2);
+  const std::string description = "EPIC incengine " + identity_.version.substr(0, roce::kMaxLldpText / 2);
   return roce::WriteLldp(
       {.dst = dst,
        .src = mac_,

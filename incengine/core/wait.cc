@@ -36,9 +36,9 @@ GroupWait WaitByIndices(const Context& ctx) {
     const Endpoint& child = ctx.children[c];
     ChildWait& out = wait.children.emplace_back();
     out.calls = child.in.next_invocation();
-    out.owes =
-        position && Has(contributors, c) && child.up_epsn <= due && out.calls > position->invocation->number;
-    out.not_taken = child.config.is_host && child.out.Next(child.down_acked_end) < ctx.results_end;
+    out.owes = position && Has(contributors, c) && child.progress.up_epsn <= due &&
+               out.calls > position->invocation->number;
+    out.not_taken = child.config.is_host && child.out.Next(child.progress.down_acked_end) < ctx.results_end;
   }
   return wait;
 }

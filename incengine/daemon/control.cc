@@ -13,6 +13,7 @@
 #include "incengine/core/wait.h"
 #include "io/clock.h"
 #include "io/port_counters.h"
+#include "protocol/bounds.h"
 #include "protocol/collectives.h"
 
 namespace epic::daemon {
@@ -50,8 +51,8 @@ class CounterWriter {
 proto::EndpointDump DumpEndpoint(const engine::Endpoint& endpoint, const PortNames& ports) {
   proto::EndpointDump dump;
   *dump.mutable_config() = ToProto(endpoint.config, ports);
-  dump.set_up_epsn(endpoint.up_epsn);
-  dump.set_last_down_acked(endpoint.down_acked_end - 1);
+  dump.set_up_epsn(endpoint.progress.up_epsn);
+  dump.set_last_down_acked(endpoint.progress.down_acked_end - 1);
   CounterWriter out(dump.mutable_counters());
   out.AddEach(engine::kEndpointCounters, endpoint.counters);
   return dump;
@@ -92,7 +93,7 @@ proto::EngineInfo SwitchControl::Describe() const {
   capability.set_blocks(true);
   capability.set_group_ports(true);
   capability.set_max_path_mtu(switch_.config().max_payload);
-  capability.set_max_children(engine::kMaxChildren);
+  capability.set_max_children(kMaxChildren);
   const engine::Arena& arena = switch_.engine().arena();
   capability.set_arena_bytes(arena.size());
   capability.set_arena_free_bytes(arena.free_bytes());

@@ -29,8 +29,7 @@ StatusOr<roce::MacAddress> MacFromBytes(const std::string& bytes, const std::str
 }
 
 Status CheckBits24(uint32_t value, const std::string& field) {
-  constexpr uint32_t kMax = 0xffffff;
-  return value <= kMax ? Status() : Invalid(field, fmt::format("{:#x} has more than 24 bits", value));
+  return value <= Psn::kMask ? Status() : Invalid(field, fmt::format("{:#x} has more than 24 bits", value));
 }
 
 StatusOr<engine::EndpointConfig> FromProto(const proto::EndpointConfig& message, const PortNames& ports,

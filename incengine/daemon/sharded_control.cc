@@ -26,9 +26,9 @@ Status Silent() {
 
 // Work that has been handed to a loop, and its result.
 template <typename Reply>
-class Call {
+class PostedCall {
  public:
-  Call(io::EventLoop& loop, std::function<StatusOr<Reply>()> work)
+  PostedCall(io::EventLoop& loop, std::function<StatusOr<Reply>()> work)
       : state_(std::make_shared<State>()), done_(state_->done.get_future()) {
     loop.Post([state = state_, work = std::move(work)] {
       if (!state->taken.exchange(true)) state->done.set_value(work());
@@ -151,19 +151,19 @@ template <typename Reply>
 StatusOr<Reply> ShardedControl::Ask(size_t shard, const Work<Reply>& work) {
   const auto deadline = Clock::now() + kCallTimeout;
   SwitchControl* const control = shards_[shard].control;
-  return Call<Reply>(*shards_[shard].loop, [control, work] { return work(*control); }).Wait(deadline);
+  return PostedCall<Reply>(*shards_[shard].loop, [control, work] { return work(*control); }).Wait(deadline);
 }
 
 template <typename Reply>
 StatusOr<std::vector<Reply>> ShardedControl::AskAll(const Work<Reply>& work) {
   const auto deadline = Clock::now() + kCallTimeout;
-  std::vector<Call<Reply>> calls;
+  std::vector<PostedCall<Reply>> calls;
   for (const Shard& shard : shards_)
     calls.emplace_back(*shard.loop, [control = shard.control, work] { return work(*control); });
   std::vector<Reply> replies;
   Status failed;
   // Of each, also behind one that fails: a call that nobody waits for could still be taken.
-  for (Call<Reply>& call : calls) {
+  for (PostedCall<Reply>& call : calls) {
     StatusOr<Reply> reply = call.Wait(deadline);
     if (reply.ok()) {
       replies.push_back(*std::move(reply));

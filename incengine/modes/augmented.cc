@@ -39,7 +39,9 @@ Sender SenderOf(Context& ctx, EndpointId id) {
     return {ctx.parent, ctx.up_acked_end, ctx.up_sent, ctx.uplink_at, ctx.uplink_backoff, true};
   }
   Endpoint& child = ctx.children[Raw(id)];
-  return {child, child.down_acked_end, ctx.results_end, child.resend_at, child.resend_backoff, false};
+  return {
+      child, child.progress.down_acked_end, ctx.results_end, child.hop.resend_at, child.hop.resend_backoff,
+      false};
 }
 
 void ArmResend(Context& ctx, const Sender& to, Env& env) {
@@ -60,22 +62,22 @@ void Retransmit(Context& ctx, const Sender& to, Env& env) {
 // SendAck: everything before this index has arrived. If nothing more comes from a host, it is said once more:
 // the host would notice a lost ACK only by its own timer.
 void AcknowledgeUpTo(Context& ctx, Endpoint& ep, Index end, Env& env) {
-  ep.accepted_since_ack = 0;
+  ep.hop.accepted_since_ack = 0;
   const Index last = ep.in.Previous(end);
   if (last < 0) return;
-  ep.ack_sent = std::max(ep.ack_sent, last + 1);
+  ep.hop.ack_sent = std::max(ep.hop.ack_sent, last + 1);
   SendAck(ep, last, env);
   if (!ep.config.is_host) return;
-  ep.repeat_ack_at = env.now + ctx.config.prompt_ns;
-  ArmTimer(ctx, ep.repeat_ack_at, env);
+  ep.repair.repeat_ack_at = env.now + ctx.config.prompt_ns;
+  ArmTimer(ctx, ep.repair.repeat_ack_at, env);
 }
 
 // Acknowledges what is due, as far as it may be told; of what is held back whole messages, as it becomes
 // allowed, since a host sends on only after whole ones.
 void TellDue(Context& ctx, Endpoint& ep, Index allowed, Env& env) {
-  if (ep.ack_due <= ep.ack_sent) return;
-  const Index end = ep.ack_due <= allowed ? ep.ack_due : MessageStart(ctx, allowed);
-  if (ep.in.Previous(end) >= ep.ack_sent) AcknowledgeUpTo(ctx, ep, end, env);
+  if (ep.hop.ack_due <= ep.hop.ack_sent) return;
+  const Index end = ep.hop.ack_due <= allowed ? ep.hop.ack_due : MessageStart(ctx, allowed);
+  if (ep.in.Previous(end) >= ep.hop.ack_sent) AcknowledgeUpTo(ctx, ep, end, env);
 }
 
 void TellChildren(Context& ctx, Env& env) {
@@ -88,14 +90,14 @@ void Acknowledge(Context& ctx, Endpoint& ep, const roce::Packet& packet, Index i
                  Env& env) {
   const bool ends =
       packet.bth.opcode != roce::Opcode::kRcSendFirst && packet.bth.opcode != roce::Opcode::kRcSendMiddle;
-  if (++ep.accepted_since_ack >= AckEvery(ctx) || ends || packet.bth.ack_req) ep.ack_due = index + 1;
+  if (++ep.hop.accepted_since_ack >= AckEvery(ctx) || ends || packet.bth.ack_req) ep.hop.ack_due = index + 1;
   TellDue(ctx, ep, allowed, env);
 }
 
 // A switch that repeats has not heard, or has not been told yet.
 void AcknowledgeAgain(Context& ctx, Endpoint& ep, Index expected, Index allowed, Env& env) {
-  ep.ack_due = std::max(ep.ack_due, ep.in.Previous(expected) + 1);
-  AcknowledgeUpTo(ctx, ep, std::max(ep.ack_sent, std::min(ep.ack_due, allowed)), env);
+  ep.hop.ack_due = std::max(ep.hop.ack_due, ep.in.Previous(expected) + 1);
+  AcknowledgeUpTo(ctx, ep, std::max(ep.hop.ack_sent, std::min(ep.hop.ack_due, allowed)), env);
 }
 
 void NoteGap(Context& ctx, Endpoint& ep, Index expected, Env& env) {
@@ -126,9 +128,9 @@ void PublishDown(Context& ctx, Index index, const Position& position, bool ack_r
 // The pipe has no room, which only a host meets whose timer has run out, or that has been sent a NAK.
 void Defer(Context& ctx, Endpoint& ep, Index expected, Env& env) {
   Drop(ctx, ep, DropReason::kAboveWindow, env);
-  if (env.now < ep.rnr_allowed_at) return;
-  const uint8_t code = WaitCode(ctx, ep.rnr_backoff++);
-  ep.rnr_allowed_at = env.now + roce::RnrTimerNanos(code) / 2;
+  if (env.now < ep.repair.rnr_allowed_at) return;
+  const uint8_t code = WaitCode(ctx, ep.repair.rnr_backoff++);
+  ep.repair.rnr_allowed_at = env.now + roce::RnrTimerNanos(code) / 2;
   AcknowledgeUpTo(ctx, ep, expected, env);
   SendRnrNak(ep, expected, code, env);
 }
@@ -159,43 +161,43 @@ namespace {
 
 void WatchChildren(Context& ctx, Env& env) {
   for (Endpoint& child : ctx.children) {
-    if (child.prompt_at != kNever || !OwesData(ctx, child)) continue;
-    child.prompt_backoff = 0;
-    child.prompt_at = env.now + ctx.config.prompt_ns;
-    ArmTimer(ctx, child.prompt_at, env);
+    if (child.progress.prompt_at != kNever || !OwesData(ctx, child)) continue;
+    child.progress.prompt_backoff = 0;
+    child.progress.prompt_at = env.now + ctx.config.prompt_ns;
+    ArmTimer(ctx, child.progress.prompt_at, env);
   }
 }
 
 void UpData(Context& ctx, size_t child, const roce::Packet& packet, Env& env) {
   Endpoint& ep = ctx.children[child];
   const Index index = UpIndexOf(ep, packet.bth.psn);
-  ep.repeat_ack_at = kNever;
-  if (index < ep.up_epsn) {
+  ep.repair.repeat_ack_at = kNever;
+  if (index < ep.progress.up_epsn) {
     ++ep.counters.duplicates;
-    ep.repeating = index >= 0 && ep.in.Next(index + 1) < ep.up_epsn;
-    ep.heard_at = env.now;
+    ep.repair.repeating = index >= 0 && ep.in.Next(index + 1) < ep.progress.up_epsn;
+    ep.repair.heard_at = env.now;
     Drop(ctx, ep, DropReason::kDuplicate, env);
     // A host's retries may have an end: once its timer has run out, it hears of all that has come.
-    if (ep.config.is_host) return AcknowledgeUpTo(ctx, ep, ep.up_epsn, env);
-    return AcknowledgeAgain(ctx, ep, ep.up_epsn, MayTellChildren(ctx), env);
+    if (ep.config.is_host) return AcknowledgeUpTo(ctx, ep, ep.progress.up_epsn, env);
+    return AcknowledgeAgain(ctx, ep, ep.progress.up_epsn, MayTellChildren(ctx), env);
   }
-  if (index > ep.up_epsn) return NoteGap(ctx, ep, ep.up_epsn, env);
+  if (index > ep.progress.up_epsn) return NoteGap(ctx, ep, ep.progress.up_epsn, env);
   const bool control = index == ep.in.next_index();
   const bool needs_slot = !control || BringsData(packet);
-  if (needs_slot && index >= UpPipeStart(ctx) + Slots(ctx)) return Defer(ctx, ep, ep.up_epsn, env);
+  if (needs_slot && index >= UpPipeStart(ctx) + Slots(ctx)) return Defer(ctx, ep, ep.progress.up_epsn, env);
   const Index held = std::min(UpPipeStart(ctx), DownPipeStart(ctx));
-  if (control ? !AdmitControl(ctx, child, packet, ep.down_acked_end, held, env)
+  if (control ? !AdmitControl(ctx, child, packet, ep.progress.down_acked_end, held, env)
               : !AdmitData(ctx, child, index, packet, env)) {
     return;
   }
   if (control) Ask(ctx, ep, env);
   ep.nak_sent = false;
-  ep.repeating = false;
-  ep.rnr_backoff = 0;
-  ep.rnr_allowed_at = env.now;
-  ep.up_told = ep.up_epsn;
-  ep.prompt_at = kNever;
-  ctx.max_up_epsn = std::max(ctx.max_up_epsn, ep.up_epsn);
+  ep.repair.repeating = false;
+  ep.repair.rnr_backoff = 0;
+  ep.repair.rnr_allowed_at = env.now;
+  ep.progress.up_told = ep.progress.up_epsn;
+  ep.progress.prompt_at = kNever;
+  ctx.max_up_epsn = std::max(ctx.max_up_epsn, ep.progress.up_epsn);
   Acknowledge(ctx, ep, packet, index, MayTellChildren(ctx), env);
   AdvanceUp(ctx, env);
   WatchChildren(ctx, env);
@@ -229,8 +231,8 @@ void DownData(Context& ctx, const roce::Packet& packet, Env& env) {
     Decide(ctx, *header);
   }
   parent.nak_sent = false;
-  parent.rnr_backoff = 0;
-  parent.rnr_allowed_at = env.now;
+  parent.repair.rnr_backoff = 0;
+  parent.repair.rnr_allowed_at = env.now;
   if (parent.out.Carries(index) && index >= ctx.up_acked_end) {
     ctx.up_acked_end = index + 1;  // a result contains what this switch sent
     ArmResend(ctx, SenderOf(ctx, kParent), env);
@@ -298,16 +300,17 @@ class Augmented final : public ModeLogic {
     for (size_t c = 0; c < ctx.children.size(); ++c) {
       resend(EndpointId{static_cast<uint8_t>(c)});
       Endpoint& child = ctx.children[c];
-      if (env.now >= child.prompt_at) {
+      if (env.now >= child.progress.prompt_at) {
         ++child.counters.prompts;
         if (OwesData(ctx, child)) AskChild(ctx, child, env);
-        child.prompt_at = OwesData(ctx, child) ? env.now + BackedOff(ctx, ++child.prompt_backoff) : kNever;
+        child.progress.prompt_at =
+            OwesData(ctx, child) ? env.now + BackedOff(ctx, ++child.progress.prompt_backoff) : kNever;
       }
-      if (env.now >= child.repeat_ack_at) {
-        child.repeat_ack_at = kNever;
-        SendAck(child, child.in.Previous(child.ack_sent), env);
+      if (env.now >= child.repair.repeat_ack_at) {
+        child.repair.repeat_ack_at = kNever;
+        SendAck(child, child.in.Previous(child.hop.ack_sent), env);
       }
-      next = std::min({next, child.prompt_at, child.repeat_ack_at});
+      next = std::min({next, child.progress.prompt_at, child.repair.repeat_ack_at});
     }
     ArmTimer(ctx, next, env);
   }

@@ -30,7 +30,8 @@ void Insert(std::deque<Index>& in_order, Index index) {
 std::optional<Pool::Meeting> MeetPool(Context& ctx, size_t child, const roce::Packet& packet, Env& env) {
   const Endpoint& ep = ctx.children[child];
   const Index index = UpIndexOf(ep, packet.bth.psn);
-  if (!IsSend(packet.bth.opcode) || index != ep.up_epsn || ctx.state != GroupState::kRunning) return {};
+  if (!IsSend(packet.bth.opcode) || index != ep.progress.up_epsn || ctx.state != GroupState::kRunning)
+    return {};
   if (index == ep.in.next_index() && !BringsData(packet)) return {};
   if (index >= UpPipeStart(ctx) + static_cast<Index>(ctx.config.slots)) return {};
   const Slot& slot = SlotOf(ctx, index, env.arena);
@@ -267,7 +268,7 @@ void OfChild(Context& ctx, EndpointId from, const roce::Packet& packet, Env& env
   const auto meeting = MeetPool(ctx, Raw(from), packet, env);
   if (meeting && meeting->kind == Pool::Meeting::Kind::kWait) {
     ep.nak_sent = true;  // what comes behind it is no gap that a NAK would close
-    return Defer(ctx, ep, ep.up_epsn, env);
+    return Defer(ctx, ep, ep.progress.up_epsn, env);
   }
   InPool contributions(meeting);
   env.contributions = &contributions;

@@ -26,13 +26,13 @@ TEST(ModeTable, PipesLieOneBehindTheOtherInTheGroupsRegion) {
     for (const bool reproducible : {false, true}) {
       for (const uint32_t slots : {2u, 64u}) {
         const GroupConfig config = Config(mode, slots, reproducible);
-        const Memory memory = MemoryOf(config);
+        const ContextMemory memory = MemoryOf(config);
         EXPECT_EQ(ArenaBytes(config), memory.bytes());
         size_t end = 0;
         for (const Pipe& pipe : memory.pipes()) {
           EXPECT_GE(pipe.at, end) << NumeralOf(mode);
-          EXPECT_GE(pipe.payloads(config), pipe.at + slots * sizeof(Slot)) << NumeralOf(mode);
-          end = pipe.payloads(config) + slots * pipe.payload_bytes;
+          EXPECT_GE(pipe.payloads_at, pipe.at + slots * sizeof(Slot)) << NumeralOf(mode);
+          end = pipe.payloads_at + slots * pipe.payload_bytes;
         }
         EXPECT_LE(end, memory.bytes()) << NumeralOf(mode);
       }
@@ -66,18 +66,18 @@ TEST(ModeTable, AGroupTakesWhatItHasNotSaidItDoesWithout) {
 // The modules look for the up pipe at the beginning and for the down pipe behind it.
 TEST(ModeTable, MemoryIsWhereTheModulesLookForIt) {
   const auto of = [](Mode mode) { return Config(mode, 8, true); };
-  const Memory one = MemoryOf(of(Mode::kTerminated));
+  const ContextMemory one = MemoryOf(of(Mode::kTerminated));
   EXPECT_TRUE(one.pipes().empty());
-  EXPECT_EQ(one.bytes(), TerminatedArenaBytes(of(Mode::kTerminated)));
+  EXPECT_EQ(one.bytes(), RingsBytes(ShapeOf(of(Mode::kTerminated))));
 
   const GroupConfig two_config = of(Mode::kTranslated);
-  const Memory two = MemoryOf(two_config);
+  const ContextMemory two = MemoryOf(two_config);
   ASSERT_EQ(two.pipes().size(), 1u);
   EXPECT_EQ(two.pipes()[0].payload_bytes, SlotPayloadBytes(two_config));
   EXPECT_EQ(two.bytes(), UpPipeBytes(two_config));
 
   const GroupConfig three_config = of(Mode::kAugmented);
-  const Memory three = MemoryOf(three_config);
+  const ContextMemory three = MemoryOf(three_config);
   ASSERT_EQ(three.pipes().size(), 2u);
   EXPECT_EQ(three.pipes()[0].at, 0u);
   EXPECT_EQ(three.pipes()[1].at, UpPipeBytes(three_config));

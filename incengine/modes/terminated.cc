@@ -56,7 +56,7 @@ void PostSend(TerminatedEndpoint& to, uint64_t number, const Message& message) {
   to.poll = true;
 }
 
-void PostToChildren(Call& call, uint64_t outs, uint64_t number, const Message& message) {
+void PostToChildren(ModeCall& call, uint64_t outs, uint64_t number, const Message& message) {
   call.ctx.counters.replicated_packets +=
       static_cast<uint64_t>(std::popcount(outs)) * static_cast<uint64_t>(PacketsOf(call.ctx, message));
   for (; outs != 0; outs &= outs - 1) {
@@ -82,13 +82,13 @@ namespace {
 EndpointId ChildId(size_t child) { return EndpointId{static_cast<uint8_t>(child)}; }
 
 // The parent has broken its stream: ABORTED takes the place of its message.
-void FailForParent(Call& call, Message& message) {
+void FailForParent(ModeCall& call, Message& message) {
   Drop(call.ctx, call.ctx.parent, DropReason::kUnexpectedResult, call.env);
   WriteControl(call, Aborted(call.state.down, 0), &message);
 }
 
 // What a control packet from the parent does to the stream. False if it may not be there.
-bool TakeReply(Call& call, const Message& message) {
+bool TakeReply(ModeCall& call, const Message& message) {
   StreamPlace& down = call.state.down;
   const auto header = ControlOf(call, message);
   if (!header) return false;
@@ -105,7 +105,7 @@ bool TakeReply(Call& call, const Message& message) {
 }
 
 // A message from the parent is stored: it goes to its receivers.
-void PassDown(Call& call, uint64_t number) {
+void PassDown(ModeCall& call, uint64_t number) {
   TerminatedState& state = call.state;
   Message& message = state.parent->received.at(number);
   if (state.down_failed) return state.parent->received.Release(number);
@@ -130,7 +130,7 @@ void PassDown(Call& call, uint64_t number) {
 }
 
 // The queue pair has given up: its peer's requests are not what they may be.
-void OnFailedQueuePair(Call& call, EndpointId id) {
+void OnFailedQueuePair(ModeCall& call, EndpointId id) {
   if (id != kParent) return FailFor(call, Raw(id), DropReason::kUnexpectedOpcode);
   Drop(call.ctx, call.ctx.parent, DropReason::kUnexpectedOpcode, call.env);
   call.state.up_failed = true;
@@ -138,7 +138,7 @@ void OnFailedQueuePair(Call& call, EndpointId id) {
 }
 
 // Nothing more comes from the parent: ABORTED is the last message to the children, once there is room for it.
-void FailForLostParent(Call& call) {
+void FailForLostParent(ModeCall& call) {
   TerminatedEndpoint& parent = *call.state.parent;
   if (call.state.down_failed || parent.qp.state() != roce::QpState::kErr) return;
   const auto place = parent.received.Place(kControlBytes);
@@ -149,7 +149,7 @@ void FailForLostParent(Call& call) {
   PostToChildren(call, call.ctx.all_children(), parent.received.Append(message), message);
 }
 
-void OnReceived(Call& call, EndpointId id, const roce::Completion& done) {
+void OnReceived(ModeCall& call, EndpointId id, const roce::Completion& done) {
   TerminatedEndpoint& at = call.transport(id);
   const uint64_t place = *at.receiving_at;
   at.receiving_at.reset();
@@ -163,7 +163,7 @@ void OnReceived(Call& call, EndpointId id, const roce::Completion& done) {
 }
 
 // True if there were any.
-bool TakeCompletions(Call& call, EndpointId id) {
+bool TakeCompletions(ModeCall& call, EndpointId id) {
   TerminatedEndpoint& at = call.transport(id);
   bool any = false, failed = false;
   for (roce::Completion done; at.qp.NextCompletion(&done); any = true) {
@@ -199,14 +199,14 @@ void TellUpTo(TerminatedEndpoint& at, uint64_t end) {
 // Lets the peer send on: tells it of the messages that have left its ring, so that a window fits behind the
 // rest. A child also of those there, unless tracked data are being summed: nobody sends more than a window
 // beyond an index whose result he has still to get.
-void TellPeer(Call& call, EndpointId id) {
+void TellPeer(ModeCall& call, EndpointId id) {
   TerminatedEndpoint& at = call.transport(id);
   const bool all = id != kParent && (call.state.up_failed || !IsTracked(call.state.up));
   TellUpTo(at, at.received.front_number() + (all ? at.received.size() : 0));
 }
 
 // Lets a queue pair send. True if that has brought completions.
-bool PollOne(Call& call, EndpointId id) {
+bool PollOne(ModeCall& call, EndpointId id) {
   TerminatedEndpoint& at = call.transport(id);
   TellPeer(call, id);
   if (!at.poll && call.env.now < at.qp.next_deadline()) return false;
@@ -224,7 +224,7 @@ bool PollOne(Call& call, EndpointId id) {
 }
 
 // Everything that has become possible: sums, receives, packets; then the timer.
-void Pump(Call& call) {
+void Pump(ModeCall& call) {
   TerminatedState& state = call.state;
   bool again = true;
   while (again) {
@@ -246,7 +246,7 @@ void Pump(Call& call) {
   if (deadline != kNever) ArmTimer(call.ctx, std::max(deadline, call.env.now), call.env);
 }
 
-void CountDrops(Call& call, Endpoint& ep, const roce::QpCounters& before, const roce::QpCounters& after) {
+void CountDrops(ModeCall& call, Endpoint& ep, const roce::QpCounters& before, const roce::QpCounters& after) {
   if (after.duplicates != before.duplicates) Drop(call.ctx, ep, DropReason::kDuplicate, call.env);
   if (after.out_of_sequence != before.out_of_sequence) Drop(call.ctx, ep, DropReason::kGap, call.env);
   if (after.rnr_naks_sent != before.rnr_naks_sent) Drop(call.ctx, ep, DropReason::kAboveWindow, call.env);
@@ -257,7 +257,7 @@ void CountDrops(Call& call, Endpoint& ep, const roce::QpCounters& before, const 
 class Terminated final : public ModeLogic {
  public:
   void OnPacket(Context& ctx, EndpointId from, const roce::Packet& packet, Env& env) const override {
-    Call call{.ctx = ctx, .state = *ctx.terminated, .env = env};
+    ModeCall call{.ctx = ctx, .state = *ctx.terminated, .env = env};
     TerminatedEndpoint& at = call.transport(from);
     PostReceive(ctx, at);
     ArenaMemory memory(ctx, env.arena);
@@ -274,7 +274,7 @@ class Terminated final : public ModeLogic {
   }
 
   void OnTimer(Context& ctx, Env& env) const override {
-    Call call{.ctx = ctx, .state = *ctx.terminated, .env = env};
+    ModeCall call{.ctx = ctx, .state = *ctx.terminated, .env = env};
     Pump(call);
   }
 };

@@ -13,7 +13,7 @@ namespace epic::engine::terminated {
 inline constexpr uint32_t kLkey = 1;  // of the group's part of the arena
 
 // One call of the mode's: the context with what belongs to it.
-struct Call {
+struct ModeCall {
   Context& ctx;
   TerminatedState& state;
   Env& env;
@@ -51,25 +51,25 @@ uint64_t ReceiversOf(const Context& ctx, const StreamPlace& place);
 uint64_t ControlBytesOf(const ControlHeader& header);
 
 // The header of the control message that the message is, if it is one.
-std::optional<ControlHeader> ControlOf(Call& call, const Message& message);
+std::optional<ControlHeader> ControlOf(ModeCall& call, const Message& message);
 
 // Writes a control packet where a message begins.
-void WriteControl(Call& call, const ControlHeader& header, Message* message);
+void WriteControl(ModeCall& call, const ControlHeader& header, Message* message);
 
 // The control packet that takes the place of what a peer has broken.
 ControlHeader Aborted(const StreamPlace& place, uint32_t culprit);
 
 // Hands a message of a ring to a queue pair, or to those of the children in the mask.
 void PostSend(TerminatedEndpoint& to, uint64_t number, const Message& message);
-void PostToChildren(Call& call, uint64_t outs, uint64_t number, const Message& message);
+void PostToChildren(ModeCall& call, uint64_t outs, uint64_t number, const Message& message);
 
 // Posts the endpoint's receive, if it has none and there is room for the longest message.
 void PostReceive(const Context& ctx, TerminatedEndpoint& at);
 
 // Does the next thing that can be done to the message that is being aggregated. False if there is none.
-bool AdvanceUp(Call& call);
+bool AdvanceUp(ModeCall& call);
 
 // A child has broken its stream: the group fails, at this place, on every rank.
-void FailFor(Call& call, size_t child, DropReason reason);
+void FailFor(ModeCall& call, size_t child, DropReason reason);
 
 }  // namespace epic::engine::terminated

@@ -75,14 +75,14 @@ uint64_t ControlBytesOf(const ControlHeader& header) {
   return kControlBytes + (alone ? 0 : CallBytes(header));
 }
 
-std::optional<ControlHeader> ControlOf(Call& call, const Message& message) {
+std::optional<ControlHeader> ControlOf(ModeCall& call, const Message& message) {
   if (!message.control) return std::nullopt;
   const auto header = HeaderOf(call.Bytes(message.at, message.bytes));
   if (!header || (message.bytes != ControlBytesOf(*header) && !IsLengthUnknown(*header))) return std::nullopt;
   return header;
 }
 
-void WriteControl(Call& call, const ControlHeader& header, Message* message) {
+void WriteControl(ModeCall& call, const ControlHeader& header, Message* message) {
   std::array<uint8_t, kControlBytes> bytes;
   Encode(header, bytes);
   std::ranges::copy(bytes, call.Bytes(message->at, kControlBytes).begin());

@@ -11,7 +11,7 @@ namespace epic::engine::terminated {
 namespace {
 
 // The message at the head of a child's ring has been used.
-void Consume(Call& call, size_t child) {
+void Consume(ModeCall& call, size_t child) {
   TerminatedEndpoint& from = call.state.children[child];
   call.ctx.counters.aggregated_packets += static_cast<uint64_t>(PacketsOf(call.ctx, from.received.front()));
   from.received.Release(from.received.front_number());
@@ -21,7 +21,7 @@ void Consume(Call& call, size_t child) {
 
 // Whether the window of what is under way to the parent leaves room for the message that is due, which has so
 // many bytes: the rule is that of hosts, by indices, since those of a mode III parent's slots are such.
-bool MayGoUp(const Call& call, uint32_t bytes) {
+bool MayGoUp(const ModeCall& call, uint32_t bytes) {
   if (call.ctx.is_root() || call.state.sums.empty()) return true;
   const Index end =
       call.state.up.index(call.ctx.config.message_packets) + PacketsOf(call.ctx, {.bytes = bytes});
@@ -29,7 +29,7 @@ bool MayGoUp(const Call& call, uint32_t bytes) {
 }
 
 // What was aggregated goes on: at the root to the children in outs, else to the parent.
-void SendSum(Call& call, Message message, uint64_t outs) {
+void SendSum(ModeCall& call, Message message, uint64_t outs) {
   if (!call.ctx.is_root()) {
     message.holders = 1;
     message.index = call.state.up.index(call.ctx.config.message_packets);
@@ -41,7 +41,7 @@ void SendSum(Call& call, Message message, uint64_t outs) {
 }
 
 // Sends a control packet as what is due next. False if there is no room yet.
-bool SendControl(Call& call, const ControlHeader& header) {
+bool SendControl(ModeCall& call, const ControlHeader& header) {
   const auto place = call.state.sums.Place(kControlBytes);
   if (!place) return false;
   Message message{.at = *place};
@@ -54,7 +54,7 @@ bool SendControl(Call& call, const ControlHeader& header) {
 }
 
 // A child's control packet joins the merged one of its invocation. False if it is none.
-bool MergeFrom(Call& call, size_t child) {
+bool MergeFrom(ModeCall& call, size_t child) {
   Context& ctx = call.ctx;
   const StreamPlace& up = call.state.up;
   const Endpoint& ep = ctx.children[child];
@@ -84,7 +84,7 @@ size_t SumBytes(const ControlHeader& header, size_t bytes) {
 }
 
 // Adds a child's message to the sum, but for the first `before` bytes, which are the same in all.
-void Aggregate(Call& call, const Message& message, const ControlHeader& header, size_t before = 0) {
+void Aggregate(ModeCall& call, const Message& message, const ControlHeader& header, size_t before = 0) {
   TerminatedState& state = call.state;
   const auto in = call.Bytes(message.at, message.bytes).subspan(before);
   const auto sum = call.Bytes(*state.sum_at + before, SumBytes(header, in.size()));
@@ -99,7 +99,8 @@ void Aggregate(Call& call, const Message& message, const ControlHeader& header, 
 }
 
 // The sum is whole: it goes on, behind the first `before` bytes.
-void FinishSum(Call& call, const ControlHeader& header, Message message, uint64_t outs, size_t before = 0) {
+void FinishSum(ModeCall& call, const ControlHeader& header, Message message, uint64_t outs,
+               size_t before = 0) {
   TerminatedState& state = call.state;
   message.at = *state.sum_at;
   const size_t bytes = message.bytes - before;
@@ -117,7 +118,7 @@ bool IsSummed(const ControlHeader& merged) {
 }
 
 // The merged header goes on, and the sum of inlined data behind it. False if there is no room yet.
-bool SendMerged(Call& call, const ControlHeader& merged) {
+bool SendMerged(ModeCall& call, const ControlHeader& merged) {
   if (IsSummed(merged)) {
     FinishSum(call, merged,
               {.bytes = static_cast<uint32_t>(ControlBytesOf(merged)),
@@ -133,7 +134,7 @@ bool SendMerged(Call& call, const ControlHeader& merged) {
 }
 
 // At a control packet. False if nothing can be done now.
-bool AdvanceControl(Call& call) {
+bool AdvanceControl(ModeCall& call) {
   TerminatedState& state = call.state;
   for (; state.next_child < state.children.size(); ++state.next_child) {
     const MessageRing& received = state.children[state.next_child].received;
@@ -160,7 +161,7 @@ bool AdvanceControl(Call& call) {
 }
 
 // A contribution that its place does not allow: a switch may say there why the group fails.
-void RefuseData(Call& call, size_t child) {
+void RefuseData(ModeCall& call, size_t child) {
   const Message& message = call.state.children[child].received.front();
   const auto header = ControlOf(call, message);
   if (header && header->status != ControlStatus::kOk && !call.ctx.children[child].config.is_host) {
@@ -171,7 +172,7 @@ void RefuseData(Call& call, size_t child) {
 }
 
 // At a data message. False if nothing can be done now.
-bool AdvanceData(Call& call) {
+bool AdvanceData(ModeCall& call) {
   TerminatedState& state = call.state;
   const ControlHeader& header = state.up.header;
   const uint32_t bytes = BytesOf(call.ctx, state.up);
@@ -197,13 +198,13 @@ bool AdvanceData(Call& call) {
 
 }  // namespace
 
-void FailFor(Call& call, size_t child, DropReason reason) {
+void FailFor(ModeCall& call, size_t child, DropReason reason) {
   Endpoint& ep = call.ctx.children[child];
   Drop(call.ctx, ep, reason, call.env);
   if (!call.state.failure) call.state.failure = Aborted(call.state.up, ep.config.ranks.front());
 }
 
-bool AdvanceUp(Call& call) {
+bool AdvanceUp(ModeCall& call) {
   TerminatedState& state = call.state;
   if (state.up_failed) return false;
   if (state.failure) return SendControl(call, *state.failure);

@@ -43,12 +43,12 @@ void Advance(Context& ctx, Env& env) {
 void AnswerDuplicate(Context& ctx, Endpoint& ep, Index index, Env& env) {
   ++ep.counters.duplicates;
   Drop(ctx, ep, DropReason::kDuplicate, env);
-  const bool last = index < 0 || ep.in.Next(index + 1) >= ep.up_epsn;
-  ep.repeating = !last;
-  ep.heard_at = env.now;
-  if (index < ep.in.Next(ep.up_told)) {
+  const bool last = index < 0 || ep.in.Next(index + 1) >= ep.progress.up_epsn;
+  ep.repair.repeating = !last;
+  ep.repair.heard_at = env.now;
+  if (index < ep.in.Next(ep.progress.up_told)) {
     // A switch that repeats what is not acknowledged between switches asks for its result.
-    const Index told = ep.in.Previous(ep.up_told);
+    const Index told = ep.in.Previous(ep.progress.up_told);
     const auto position = Locate(ctx, index);
     if (told >= 0 && (ep.config.is_host || (position && IsAcknowledged(*position))))
       return SendAck(ep, told, env);
@@ -63,30 +63,30 @@ void AnswerDuplicate(Context& ctx, Endpoint& ep, Index index, Env& env) {
 
 void UpData(Context& ctx, size_t child, const roce::Packet& packet, Env& env) {
   Endpoint& ep = ctx.children[child];
-  ep.repeat_ack_at = kNever;
+  ep.repair.repeat_ack_at = kNever;
   const Index index = UpIndexOf(ep, packet.bth.psn);
-  if (index < ep.up_epsn) return AnswerDuplicate(ctx, ep, index, env);
-  if (index > ep.up_epsn) {
+  if (index < ep.progress.up_epsn) return AnswerDuplicate(ctx, ep, index, env);
+  if (index > ep.progress.up_epsn) {
     ++ep.counters.gaps;
     Drop(ctx, ep, DropReason::kGap, env);
     if (ep.nak_sent) return;
     ep.nak_sent = true;
-    return SendNak(ep, ep.config.is_host ? ep.up_told : ep.up_epsn, env);
+    return SendNak(ep, ep.config.is_host ? ep.progress.up_told : ep.progress.up_epsn, env);
   }
   const bool control = index == ep.in.next_index();
   const bool needs_slot = !control || BringsData(packet);
   if (needs_slot && index >= FirstHeld(ctx) + ctx.config.slots) {
-    ep.deferred = true;
+    ep.progress.deferred = true;
     return Drop(ctx, ep, DropReason::kAboveWindow, env);
   }
-  const Index needed = ep.config.is_host ? ep.down_acked_end : ResultDue(ctx);
+  const Index needed = ep.config.is_host ? ep.progress.down_acked_end : ResultDue(ctx);
   if (control ? !AdmitControl(ctx, child, packet, needed, ResultDue(ctx), env)
               : !AdmitData(ctx, child, index, packet, env))
     return;
   if (control) Ask(ctx, ep, env);
   ep.nak_sent = false;
-  ep.repeating = false;
-  ctx.max_up_epsn = std::max(ctx.max_up_epsn, ep.up_epsn);
+  ep.repair.repeating = false;
+  ctx.max_up_epsn = std::max(ctx.max_up_epsn, ep.progress.up_epsn);
   Advance(ctx, env);
   OnChildProgress(ctx, ep, env);
   Watch(ctx, env);
@@ -97,10 +97,10 @@ void UpData(Context& ctx, size_t child, const roce::Packet& packet, Env& env) {
 void RepeatedResult(Context& ctx, Index index, const Position& position, std::span<const uint8_t> payload,
                     Env& env) {
   for (Endpoint& child : ctx.children) {
-    if (!child.want.Contains(index) || !child.out.Carries(index)) continue;
+    if (!child.progress.want.Contains(index) || !child.out.Carries(index)) continue;
     // One that others asked for may come before the first that this child wants, which it must not withdraw.
-    if (index == child.want.from) child.want.from = child.out.Next(index + 1);
-    if (child.config.is_host && index < child.down_acked_end) continue;
+    if (index == child.progress.want.from) child.progress.want.from = child.out.Next(index + 1);
+    if (child.config.is_host && index < child.progress.down_acked_end) continue;
     SendData(ctx, child, index, payload, /*ack_req=*/true, env);
     ++ctx.counters.repeats;
     ++ctx.counters.replicated_packets;
@@ -145,8 +145,8 @@ void DownData(Context& ctx, const roce::Packet& packet, Env& env) {
 void HostAck(Context& ctx, Endpoint& host, bool advances, Env& env) {
   if (!advances) return Drop(ctx, host, DropReason::kDuplicate, env);
   if (Tell(ctx, host, env)) {
-    host.repeat_ack_at = env.now + ctx.config.prompt_ns;
-    ArmTimer(ctx, host.repeat_ack_at, env);
+    host.repair.repeat_ack_at = env.now + ctx.config.prompt_ns;
+    ArmTimer(ctx, host.repair.repeat_ack_at, env);
   }
   OnChildProgress(ctx, host, env);
 }
@@ -160,7 +160,7 @@ void HostNak(Context& ctx, Endpoint& host, uint8_t syndrome, Index missing, bool
       AdvanceTold(ctx, host);
       OnChildProgress(ctx, host, env);
     }
-    return SendAeth(host, syndrome, host.up_told, host.up_told - 1, env);
+    return SendAeth(host, syndrome, host.progress.up_told, host.progress.up_told - 1, env);
   }
   if (advances) {
     Tell(ctx, host, env);
@@ -171,8 +171,8 @@ void HostNak(Context& ctx, Endpoint& host, uint8_t syndrome, Index missing, bool
   // Its process is late with its receives, and waits for a processor: again soon, but not as often as its NIC
   // would have it.
   const Nanos wait = std::max(roce::RnrTimerNanos(syndrome & 0x1f), ctx.config.prompt_ns / 16);
-  host.prompt_at = std::min(host.prompt_at, env.now + wait);
-  ArmTimer(ctx, host.prompt_at, env);
+  host.progress.prompt_at = std::min(host.progress.prompt_at, env.now + wait);
+  ArmTimer(ctx, host.progress.prompt_at, env);
 }
 
 // An acknowledgement from a host. Of what the host sends itself it is reflected, because its responder has
@@ -185,15 +185,15 @@ void HostAeth(Context& ctx, Endpoint& host, const roce::Packet& packet, Env& env
   if (acked >= ctx.results_end || (acked < 0 && acked_psn.DistanceFrom(host.out.next_wire()) >= 0)) {
     return Drop(ctx, host, DropReason::kAckBeyond, env);
   }
-  host.repeat_ack_at = kNever;
+  host.repair.repeat_ack_at = kNever;
   if (roce::IsRnrNak(syndrome)) ++ctx.counters.rnr_naks_received;
-  const bool advances = acked >= host.down_acked_end;
+  const bool advances = acked >= host.progress.down_acked_end;
   if (advances) {
-    host.down_acked_end = acked + 1;
+    host.progress.down_acked_end = acked + 1;
     OnAcknowledged(ctx, env);
   }
   if (negative) {
-    HostNak(ctx, host, syndrome, host.out.Next(host.down_acked_end), advances, env);
+    HostNak(ctx, host, syndrome, host.out.Next(host.progress.down_acked_end), advances, env);
   } else {
     HostAck(ctx, host, advances, env);
   }
@@ -203,8 +203,8 @@ void HostAeth(Context& ctx, Endpoint& host, const roce::Packet& packet, Env& env
 void ChildSwitchAeth(Context& ctx, Endpoint& ep, Index index, bool negative, Env& env) {
   if (!negative) {
     if (index >= ctx.results_end) return Drop(ctx, ep, DropReason::kAckBeyond, env);
-    if (index < ep.down_acked_end) return Drop(ctx, ep, DropReason::kDuplicate, env);
-    ep.down_acked_end = index + 1;
+    if (index < ep.progress.down_acked_end) return Drop(ctx, ep, DropReason::kDuplicate, env);
+    ep.progress.down_acked_end = index + 1;
     OnAcknowledged(ctx, env);
     OnChildProgress(ctx, ep, env);
     if (ctx.is_root()) Advance(ctx, env);
@@ -212,7 +212,7 @@ void ChildSwitchAeth(Context& ctx, Endpoint& ep, Index index, bool negative, Env
   }
   if (index < ctx.results_end) return AnswerRequest(ctx, ep, index, ctx.results_end, env);
   // The child waits for a result that does not exist. If that is for want of its own part, it must hear so.
-  if (ep.up_epsn <= index) SendNak(ep, ep.up_epsn, env);
+  if (ep.progress.up_epsn <= index) SendNak(ep, ep.progress.up_epsn, env);
 }
 
 void ParentAeth(Context& ctx, Index index, bool negative, Env& env) {
@@ -265,15 +265,15 @@ class Translated final : public ModeLogic {
     }
     next = std::min(next, ctx.uplink_at);
     for (Endpoint& child : ctx.children) {
-      if (env.now >= child.repeat_ack_at) {
-        child.repeat_ack_at = kNever;
-        SendAck(child, child.in.Previous(child.up_told), env);
+      if (env.now >= child.repair.repeat_ack_at) {
+        child.repair.repeat_ack_at = kNever;
+        SendAck(child, child.in.Previous(child.progress.up_told), env);
       }
-      if (env.now >= child.prompt_at) {
+      if (env.now >= child.progress.prompt_at) {
         Prompt(ctx, child, env);
-        child.prompt_at = env.now + BackedOff(ctx, ++child.prompt_backoff);
+        child.progress.prompt_at = env.now + BackedOff(ctx, ++child.progress.prompt_backoff);
       }
-      next = std::min({next, child.repeat_ack_at, child.prompt_at});
+      next = std::min({next, child.repair.repeat_ack_at, child.progress.prompt_at});
     }
     ArmTimer(ctx, next, env);
   }

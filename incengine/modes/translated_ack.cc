@@ -41,7 +41,8 @@ Index AdvanceAcknowledged(Context& ctx, Index limit) {
     if (IsAcknowledged(*position)) {
       const uint64_t outs = Outs(ctx, *position);
       for (uint64_t rest = outs; rest != 0; rest &= rest - 1) {
-        end = std::min(end, ctx.children[static_cast<size_t>(std::countr_zero(rest))].down_acked_end);
+        end =
+            std::min(end, ctx.children[static_cast<size_t>(std::countr_zero(rest))].progress.down_acked_end);
       }
       if (end <= at) break;
       if (outs != 0) passed = end;
@@ -79,9 +80,10 @@ bool IsAcknowledged(const Position& position) {
 }
 
 Index FirstUnacknowledged(const Context& ctx, Endpoint& child) {
-  if (child.config.is_host) return child.out.Next(child.down_acked_end);
-  child.down_acked_end = NextAcknowledged(ctx, child.out, child.down_acked_end, ctx.results_end);
-  return child.down_acked_end;
+  if (child.config.is_host) return child.out.Next(child.progress.down_acked_end);
+  child.progress.down_acked_end =
+      NextAcknowledged(ctx, child.out, child.progress.down_acked_end, ctx.results_end);
+  return child.progress.down_acked_end;
 }
 
 Index FirstUnacknowledgedUp(Context& ctx) {
@@ -108,27 +110,27 @@ bool MayPass(Context& ctx, Index index, const Position& position) {
 }
 
 bool AdvanceTold(const Context& ctx, Endpoint& child) {
-  Index at = child.in.Next(child.up_told);
+  Index at = child.in.Next(child.progress.up_told);
   const Index before = at;
   if (!child.config.is_host) {
-    at = std::max(at, std::min(ctx.up_acked_end, child.up_epsn));
+    at = std::max(at, std::min(ctx.up_acked_end, child.progress.up_epsn));
   } else {
-    while (at < child.up_epsn) {
+    while (at < child.progress.up_epsn) {
       const Stretch sent = child.in.StretchAt(at);
       const Stretch received = child.out.StretchAt(at);
-      const Index acknowledged = received.carried ? child.down_acked_end : ctx.up_acked_end;
-      const Index end = std::min({sent.end, received.end, acknowledged, child.up_epsn});
+      const Index acknowledged = received.carried ? child.progress.down_acked_end : ctx.up_acked_end;
+      const Index end = std::min({sent.end, received.end, acknowledged, child.progress.up_epsn});
       if (end <= at) break;
       at = child.in.Next(end);
     }
   }
-  child.up_told = at;
+  child.progress.up_told = at;
   return at > before && child.in.Previous(at) >= before;
 }
 
 bool Tell(Context& ctx, Endpoint& child, Env& env) {
   if (!AdvanceTold(ctx, child)) return false;
-  SendAck(child, child.in.Previous(child.up_told), env);
+  SendAck(child, child.in.Previous(child.progress.up_told), env);
   return true;
 }
 
@@ -139,9 +141,9 @@ void OnAcknowledged(Context& ctx, Env& env) {
   ctx.up_acked_end = passed;
   for (Endpoint& child : ctx.children) {
     Tell(ctx, child, env);
-    if (!child.deferred) continue;
-    child.deferred = false;
-    SendNak(child, child.config.is_host ? child.up_told : child.up_epsn, env);
+    if (!child.progress.deferred) continue;
+    child.progress.deferred = false;
+    SendNak(child, child.config.is_host ? child.progress.up_told : child.progress.up_epsn, env);
   }
 }
 

@@ -16,19 +16,19 @@ bool IsBehind(const Context& ctx, Endpoint& child) {
 }  // namespace
 
 void OnChildProgress(Context& ctx, Endpoint& child, Env& env) {
-  child.prompt_backoff = 0;
-  child.rnr_backoff = 0;
-  child.rnr_allowed_at = env.now;
-  child.prompt_at = IsBehind(ctx, child) ? env.now + ctx.config.prompt_ns : kNever;
-  ArmTimer(ctx, child.prompt_at, env);
+  child.progress.prompt_backoff = 0;
+  child.repair.rnr_backoff = 0;
+  child.repair.rnr_allowed_at = env.now;
+  child.progress.prompt_at = IsBehind(ctx, child) ? env.now + ctx.config.prompt_ns : kNever;
+  ArmTimer(ctx, child.progress.prompt_at, env);
 }
 
 void Watch(Context& ctx, Env& env) {
   for (Endpoint& child : ctx.children) {
-    if (child.prompt_at != kNever || !IsBehind(ctx, child)) continue;
-    child.prompt_backoff = 0;
-    child.prompt_at = env.now + ctx.config.prompt_ns;
-    ArmTimer(ctx, child.prompt_at, env);
+    if (child.progress.prompt_at != kNever || !IsBehind(ctx, child)) continue;
+    child.progress.prompt_backoff = 0;
+    child.progress.prompt_at = env.now + ctx.config.prompt_ns;
+    ArmTimer(ctx, child.progress.prompt_at, env);
   }
   if (ctx.is_root() || ctx.uplink_at != kNever) return;
   if (ResultDue(ctx) >= ctx.up_sent && FirstUnacknowledgedUp(ctx) >= ctx.up_sent) return;
@@ -43,7 +43,7 @@ void Prompt(Context& ctx, Endpoint& child, Env& env) {
   const bool lacks = missing < ctx.results_end;
   if (!child.config.is_host) {
     if (lacks) AnswerRequest(ctx, child, missing, missing + 1, env);
-    if (child.up_epsn < child.in.next_index() || !lacks) SendNak(child, child.up_epsn, env);
+    if (child.progress.up_epsn < child.in.next_index() || !lacks) SendNak(child, child.progress.up_epsn, env);
     return;
   }
   // A host that sends this index asks for its result by repeating it; one that only receives cannot.
@@ -86,14 +86,14 @@ void AnswerRequest(Context& ctx, Endpoint& child, Index from, Index to, Env& env
   if (!ctx.is_root()) {
     // A child repeats a range packet by packet: a later packet must not withdraw what an earlier one asked
     // for.
-    if (child.want.from < child.want.to) from = std::min(from, child.want.from);
+    if (child.progress.want.from < child.progress.want.to) from = std::min(from, child.progress.want.from);
     to = gone;
   }
-  if (child.config.is_host) from = std::max(from, child.down_acked_end);
+  if (child.config.is_host) from = std::max(from, child.progress.down_acked_end);
   from = child.out.Next(std::max(from, to - ctx.config.slots));
   if (from >= to) return;
   if (!ctx.is_root()) {
-    child.want = {.from = from, .to = to};
+    child.progress.want = {.from = from, .to = to};
     AskParent(ctx, from, env);
     return;
   }

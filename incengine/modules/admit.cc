@@ -48,7 +48,7 @@ void Refuse(Context& ctx, Endpoint& ep, DropReason reason, Env& env) {
   const int64_t last = ep.in.next_invocation() - 1;
   const bool agreed = last < 0 || ControlSlotOf(ctx, last).header.status == ControlStatus::kOk;
   if (ep.config.is_host && agreed)
-    SendAeth(ep, roce::kSyndromeNakInvalidRequest, ep.up_told, ep.up_told - 1, env);
+    SendAeth(ep, roce::kSyndromeNakInvalidRequest, ep.progress.up_told, ep.progress.up_told - 1, env);
 }
 
 DropReason MisfitAt(const Context& ctx, const Position& position, const roce::Packet& packet) {
@@ -127,7 +127,7 @@ bool AdmitControl(Context& ctx, size_t child, const roce::Packet& packet, Index 
   }
   OpenAtChild(ctx, ctx.invocations[static_cast<size_t>(number - ctx.invocations.front().number)], ep);
   MergeControl(ctx, slot, child, *header, packet.bth.ack_req);
-  ep.up_epsn = ep.in.Next(index + 1);
+  ep.progress.up_epsn = ep.in.Next(index + 1);
   // If there are data and the status is OK, the header is the reference's, and the length with it.
   const auto position = Locate(ctx, index);
   if (LiesInSlot(ctx, *position)) Add(ctx, child, index, *position, packet, env);
@@ -159,7 +159,7 @@ bool AdmitData(Context& ctx, size_t child, Index index, const roce::Packet& pack
     Refuse(ctx, ep, misfit, env);
     return false;
   }
-  ep.up_epsn = ep.in.Next(index + 1);
+  ep.progress.up_epsn = ep.in.Next(index + 1);
   Add(ctx, child, index, *position, packet, env);
   return true;
 }

@@ -20,7 +20,7 @@ Slot& SlotOf(const Context& ctx, Index index, Arena& arena) {
 std::span<uint8_t> BufferOf(const Context& ctx, uint32_t buffer, size_t bytes, Arena& arena) {
   const PooledState& pooled = *ctx.pooled;
   if (buffer == kOwnBuffer) {
-    EPIC_CHECK(bytes <= OwnBufferBytes(ctx.config));
+    EPIC_CHECK(bytes <= OwnBufferBytes(ctx.config.path_mtu));
     return arena.At(ctx.arena_offset + pooled.own_at, bytes);
   }
   EPIC_CHECK(buffer != kNoBuffer && bytes <= pooled.buffer_bytes);

@@ -24,8 +24,8 @@ class LegMemory final : public roce::Memory {
     const bool local = access == roce::Access::kLocalRead || access == roce::Access::kLocalWrite;
     const bool own = address >= kOwnAddress;
     const uint64_t at = own ? address - kOwnAddress : address;
-    const uint64_t all =
-        own ? OwnBufferBytes(ctx_.config) : uint64_t{env_.pool->buffers()} * ctx_.pooled->buffer_bytes;
+    const uint64_t all = own ? OwnBufferBytes(ctx_.config.path_mtu)
+                             : uint64_t{env_.pool->buffers()} * ctx_.pooled->buffer_bytes;
     if (!local || key != kLegKey || at > all || length > all - at) return std::nullopt;
     const size_t begin = own ? ctx_.arena_offset + ctx_.pooled->own_at : ctx_.pooled->pool_at;
     return env_.arena.At(begin + at, length);

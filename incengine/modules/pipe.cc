@@ -61,7 +61,8 @@ Index UpPipeStart(const Context& ctx) {
 
 Index DownPipeStart(const Context& ctx) {
   Index start = ResultDue(ctx);
-  for (const Endpoint& child : ctx.children) start = std::min(start, child.out.Next(child.down_acked_end));
+  for (const Endpoint& child : ctx.children)
+    start = std::min(start, child.out.Next(child.progress.down_acked_end));
   return start;
 }
 

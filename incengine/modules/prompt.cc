@@ -11,26 +11,26 @@ namespace epic::engine {
 
 bool OwesData(const Context& ctx, const Endpoint& child) {
   if (ctx.state != GroupState::kRunning) return false;
-  if (child.up_epsn > (ctx.is_root() ? ctx.results_end : UpDue(ctx))) return false;
+  if (child.progress.up_epsn > (ctx.is_root() ? ctx.results_end : UpDue(ctx))) return false;
   // Nobody who keeps to the window has it to send yet: of an AllGather siblings' parts may lie before it.
-  if (child.up_epsn >= ResultDue(ctx) + Window(ctx)) return false;
-  if (child.up_epsn < ctx.max_up_epsn) return true;
-  if (child.up_epsn >= child.in.next_index()) return false;
-  const auto position = Locate(ctx, child.up_epsn);
+  if (child.progress.up_epsn >= ResultDue(ctx) + Window(ctx)) return false;
+  if (child.progress.up_epsn < ctx.max_up_epsn) return true;
+  if (child.progress.up_epsn >= child.in.next_index()) return false;
+  const auto position = Locate(ctx, child.progress.up_epsn);
   return position && IsTracked(*position) && ctx.results_end > position->invocation->control_index;
 }
 
 void AskHost(const Context& ctx, Endpoint& host, Env& env) {
-  if (host.repeating && env.now < host.heard_at + kRepeatingFor * ctx.config.prompt_ns) {
-    SendNak(host, host.up_told, env);
+  if (host.repair.repeating && env.now < host.repair.heard_at + kRepeatingFor * ctx.config.prompt_ns) {
+    SendNak(host, host.progress.up_told, env);
   } else {
-    SendRnrNak(host, host.up_told, kPromptCode, env);
+    SendRnrNak(host, host.progress.up_told, kPromptCode, env);
   }
 }
 
 void AskChild(const Context& ctx, Endpoint& child, Env& env) {
   if (child.config.is_host) return AskHost(ctx, child, env);
-  SendNak(child, child.up_epsn, env);
+  SendNak(child, child.progress.up_epsn, env);
 }
 
 void HandDown(Context& ctx, Env& env) {
@@ -38,7 +38,7 @@ void HandDown(Context& ctx, Env& env) {
   ctx.handed_down_at = env.now;
   const Index due = UpDue(ctx);
   for (Endpoint& child : ctx.children) {
-    if (child.up_epsn > due) continue;
+    if (child.progress.up_epsn > due) continue;
     ++child.counters.prompts;
     AskChild(ctx, child, env);
   }
@@ -53,10 +53,10 @@ uint8_t WaitCode(const Context& ctx, uint32_t backoff) {
 }
 
 void TellToWait(const Context& ctx, Endpoint& host, Env& env) {
-  if (env.now < host.rnr_allowed_at) return;
-  const uint8_t code = WaitCode(ctx, host.rnr_backoff++);
-  host.rnr_allowed_at = env.now + roce::RnrTimerNanos(code) / 2;
-  SendRnrNak(host, host.up_told, code, env);
+  if (env.now < host.repair.rnr_allowed_at) return;
+  const uint8_t code = WaitCode(ctx, host.repair.rnr_backoff++);
+  host.repair.rnr_allowed_at = env.now + roce::RnrTimerNanos(code) / 2;
+  SendRnrNak(host, host.progress.up_told, code, env);
 }
 
 }  // namespace epic::engine

@@ -25,4 +25,15 @@ void Arena::Free(size_t offset) {
   taken_.erase(it);
 }
 
+void Arena::CheckInvariants() const {
+  size_t end = 0;
+  size_t used = 0;
+  for (const auto& [offset, bytes] : taken_) {
+    EPIC_CHECK(offset >= end && offset % kAlignment == 0 && bytes % kAlignment == 0);
+    end = offset + bytes;
+    used += bytes;
+  }
+  EPIC_CHECK(end <= memory_.size() && used == used_);
+}
+
 }  // namespace epic::engine

@@ -53,6 +53,9 @@ class Arena {
     return at >= begin && at + bytes.size() <= begin + memory_.size();
   }
 
+  // Aborts if something does not hold that always does: regions do not overlap, and lie in it.
+  void CheckInvariants() const;
+
   size_t size() const { return memory_.size(); }
   size_t free_bytes() const { return memory_.size() - used_; }
 

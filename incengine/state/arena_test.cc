@@ -15,7 +15,14 @@ TEST(ArenaTest, FillsGapsFirst) {
   EXPECT_FALSE(arena.Allocate(1));
   arena.Free(*b);
   EXPECT_FALSE(arena.Allocate(Arena::kAlignment + 1));
+  arena.CheckInvariants();
   EXPECT_EQ(arena.Allocate(Arena::kAlignment), b);
+  arena.CheckInvariants();
+  arena.Free(*a);
+  arena.Compact([](size_t, size_t) {});
+  arena.CheckInvariants();
+  EXPECT_EQ(arena.Allocate(1), 3 * Arena::kAlignment);
+  arena.CheckInvariants();
 }
 
 TEST(ArenaTest, RefusesMoreThanThereIs) {

@@ -8,7 +8,6 @@
 
 #include "base/path_mtu.h"
 #include "incengine/state/context.h"
-#include "protocol/bounds.h"
 
 namespace epic::engine {
 namespace {

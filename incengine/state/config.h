@@ -11,15 +11,13 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "protocol/abilities.h"
+#include "protocol/bounds.h"
 #include "protocol/context_memory.h"
 #include "protocol/group_parameters.h"
 #include "protocol/modes.h"
 #include "roce/packet.h"
 
 namespace epic::engine {
-
-inline constexpr size_t kMaxChildren = 64;
-inline constexpr uint32_t kMaxSlots = 1u << 16;
 
 using epic::Mode;
 
@@ -74,6 +72,10 @@ inline ContextShape ShapeOf(const GroupConfig& config) {
           .has_parent = config.parent.has_value(),
           .pooled = config.server.has_value()};
 }
+
+// Its region of the arena.
+inline ContextMemory MemoryOf(const GroupConfig& config) { return epic::MemoryOf(ShapeOf(config)); }
+inline size_t ArenaBytes(const GroupConfig& config) { return MemoryOf(config).bytes(); }
 
 // Of the longest message: MU.
 constexpr uint64_t MessageBytes(const GroupConfig& config) {

@@ -87,6 +87,37 @@ inline constexpr auto kEndpointCounters = std::to_array<CounterRow<EndpointCount
 });
 static_assert(HasEach(kEndpointCounters, sizeof(EndpointCounters::refusals)));
 
+// How far a child has come: what is expected of it, what it has been told, and what it wants.
+struct ChildProgress {
+  Index up_epsn = 0;         // index expected next; `in` carries it, or it is in.next_index()
+  Index up_told = 0;         // every index below it that `in` carries has been acknowledged to this child
+  bool deferred = false;     // mode II's root: a packet of it was beyond the slots
+  Index down_acked_end = 0;  // every index below it that `out` carries and that asks for it is acknowledged
+  IndexRange want;           // mode II: results that it has asked for
+  Nanos prompt_at = kNever;
+  uint32_t prompt_backoff = 0;
+};
+
+// Mode III, whose edges acknowledge and repeat by themselves. The first three are also of the parent.
+struct HopState {
+  int64_t accepted_since_ack = 0;  // packets
+  Index ack_due = 0;               // behind the last of them that is to be acknowledged
+  Index ack_sent = 0;              // behind the last that was
+  Nanos resend_at = kNever;
+  uint32_t resend_backoff = 0;
+};
+
+// What an end that repeats has been told beside its acknowledgements, so that it goes on soon or waits;
+// mostly of hosts, whose own timers are long.
+struct Repair {
+  bool repeating = false;  // it is in the middle of sending again what it has sent
+  Nanos heard_at = 0;      // its last repetition
+  Nanos repeat_ack_at = kNever;
+  Nanos rnr_allowed_at = 0;
+  uint32_t rnr_backoff = 0;
+};
+
+// One end of an edge of the tree. What is here of itself is so of each end in each mode.
 struct Endpoint {
   EndpointConfig config;
   uint16_t udp_src_port = 0;  // stable per flow, so that equal-cost paths keep its order
@@ -94,27 +125,9 @@ struct Endpoint {
   Direction in;
   Direction out;
   bool nak_sent = false;
-  // Children.
-  Index up_epsn = 0;         // index expected next; `in` carries it, or it is in.next_index()
-  Index up_told = 0;         // every index below it that `in` carries has been acknowledged to this child
-  bool deferred = false;     // mode II's root: a packet of it was beyond the slots
-  Index down_acked_end = 0;  // every index below it that `out` carries and that asks for it is acknowledged
-  IndexRange want;
-  Nanos prompt_at = kNever;
-  uint32_t prompt_backoff = 0;
-  // Mode III, also of the parent: packets accepted since the last ACK; behind the last of them that is to be
-  // acknowledged, and behind the last that was. Of children: the resend timer.
-  int64_t accepted_since_ack = 0;
-  Index ack_due = 0;
-  Index ack_sent = 0;
-  Nanos resend_at = kNever;
-  uint32_t resend_backoff = 0;
-  // Hosts.
-  bool repeating = false;  // it is in the middle of sending again what it has sent
-  Nanos heard_at = 0;      // its last repetition
-  Nanos repeat_ack_at = kNever;
-  Nanos rnr_allowed_at = 0;
-  uint32_t rnr_backoff = 0;
+  ChildProgress progress;
+  HopState hop;
+  Repair repair;
   EndpointCounters counters;
 };
 
@@ -200,7 +213,7 @@ struct Context {
 
   bool is_root() const { return !config.parent.has_value(); }
   uint64_t all_children() const {
-    return children.size() == 64 ? ~uint64_t{0} : (uint64_t{1} << children.size()) - 1;
+    return children.size() == kMaxChildren ? ~uint64_t{0} : (uint64_t{1} << children.size()) - 1;
   }
 };
 

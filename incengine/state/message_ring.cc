@@ -32,6 +32,26 @@ uint64_t MessageRing::Append(const Message& message) {
   return first_ + messages_.size() - 1;
 }
 
+void MessageRing::CheckInvariants() const {
+  EPIC_CHECK(tail_ <= capacity_);
+  if (messages_.empty()) return;
+  EPIC_CHECK(messages_.front().holders > 0);
+  const uint64_t head = messages_.front().at;
+  uint64_t end = head;
+  bool wrapped = false;
+  for (size_t i = 0; i < messages_.size(); ++i) {
+    const Message& message = messages_[i];
+    if (message.at < end) {
+      EPIC_CHECK(message.at == base_ && !wrapped);
+      wrapped = true;
+    }
+    end = message.at + RoundUp(message.bytes);
+    EPIC_CHECK(Contains(message.at, RoundUp(message.bytes)) && (!wrapped || end <= head));
+  }
+  // What takes the place of a message may be shorter.
+  EPIC_CHECK(tail_ >= end - base_);
+}
+
 void MessageRing::Release(uint64_t number) {
   Message& message = at(number);
   EPIC_CHECK(message.holders > 0);

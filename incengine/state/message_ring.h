@@ -47,8 +47,18 @@ class MessageRing {
   // The oldest message and its number.
   const Message& front() const { return messages_.front(); }
   uint64_t front_number() const { return first_; }
+  // The number that the next one gets.
+  uint64_t end_number() const { return first_ + messages_.size(); }
   // A message that has not left.
   Message& at(uint64_t number) { return messages_[static_cast<size_t>(number - first_)]; }
+
+  // Whether so many bytes from there on lie in its region.
+  bool Contains(uint64_t at, size_t bytes) const {
+    return at >= base_ && bytes <= capacity_ && at - base_ <= capacity_ - bytes;
+  }
+  // Aborts if something does not hold that always does: messages lie one behind the other, and begin anew at
+  // most once; somebody holds the oldest.
+  void CheckInvariants() const;
 
   static constexpr size_t kAlignment = kArenaPiece;
 

@@ -71,6 +71,7 @@ TEST(MessageRingTest, MessagesNeverOverlap) {
       ring.Release(first++);
       held.pop_front();
     }
+    ring.CheckInvariants();
   }
   EXPECT_GT(refused, 1000);
 }

@@ -126,6 +126,10 @@ class Pool {
   enum class Use : uint8_t { kSpare, kSumming, kWhole, kLeaving, kResult };
   Use UseOf(uint32_t buffer) const { return buffers_[buffer].use; }
 
+  // Aborts if something does not hold that always does: a buffer is spare, in one place, or counted to the
+  // group that has it; places that are free are known to be.
+  void CheckInvariants() const;
+
   const PoolConfig& config() const { return config_; }
   size_t at() const { return at_; }
   size_t places() const { return places_.size(); }

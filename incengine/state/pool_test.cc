@@ -39,8 +39,11 @@ struct Met {
 // Meets and takes.
 Met Add(Pool& pool, uint64_t group, Index index, Priority priority = 4, Nanos now = 0, bool passes = false) {
   const Pool::Meeting meeting = pool.Meet(group, index, priority, now, passes);
+  pool.CheckInvariants();
   if (meeting.kind == Kind::kWait) return {.kind = Kind::kWait, .taken = {}};
-  return {.kind = meeting.kind, .taken = pool.Take(meeting, group, index, priority, now)};
+  const Met met{.kind = meeting.kind, .taken = pool.Take(meeting, group, index, priority, now)};
+  pool.CheckInvariants();
+  return met;
 }
 
 TEST(PoolTest, SizesThatNoPoolHasAreRefusedWithTheBytesNeeded) {
@@ -51,6 +54,16 @@ TEST(PoolTest, SizesThatNoPoolHasAreRefusedWithTheBytesNeeded) {
   const Status many = Validate({.bytes = 8 * 512 + 1, .buffer_bytes = 512}, 8 * 512);
   EXPECT_EQ(many.code(), StatusCode::kInvalidArgument);
   EXPECT_NE(many.message().find("more than the 4096"), std::string::npos) << many;
+}
+
+TEST(PoolTest, WhatAGroupHasIsFreeWhenItGoes) {
+  Pool pool = WithGroups(Config(4, 8));
+  EXPECT_EQ(Add(pool, kA, 1).kind, Kind::kClaim);
+  EXPECT_TRUE(pool.TakeForResult(kA));
+  pool.CheckInvariants();
+  pool.Leave(kA);
+  pool.CheckInvariants();
+  EXPECT_EQ(pool.spare(), pool.buffers());
 }
 
 TEST(PoolTest, ASixteenthOfThePlacesIsSpareAndFourAtLeast) {

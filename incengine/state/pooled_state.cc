@@ -14,7 +14,7 @@ PooledState MakePooledState(const GroupConfig& config, Ipv4 address, const Pool&
   return {.qp = Connect(config, *config.server, address, queues, {}),
           .pool_at = pool.at(),
           .buffer_bytes = pool.config().buffer_bytes,
-          .own_at = 2 * SlotsBytes(config.slots),
+          .own_at = MemoryOf(config).own_at(),
           .priority = config.priority,
           .held = {},
           .whole = {},

@@ -52,9 +52,6 @@ struct PooledState {
   uint64_t bytes_back = 0;  // in sums
 };
 
-// The bytes of the group's own buffer.
-constexpr size_t OwnBufferBytes(const GroupConfig& config) { return config.path_mtu; }
-
 // Everything as it is before the first packet, the queue pair connected. address is this switch's.
 PooledState MakePooledState(const GroupConfig& config, Ipv4 address, const Pool& pool);
 

@@ -123,6 +123,17 @@ void Direction::Open(int64_t invocation, const DataLayout& layout, std::vector<P
   }
 }
 
+void Direction::CheckInvariants() const {
+  for (int64_t invocation = oldest(); invocation < next_invocation_; ++invocation) {
+    const Segment& segment = At(invocation);
+    const bool newest = invocation + 1 == next_invocation_;
+    const Index next = newest ? next_index_ : At(invocation + 1).first_index;
+    EPIC_CHECK(segment.invocation == invocation);
+    EPIC_CHECK(segment.first_index + segment.layout.indices() == next && segment.end <= next);
+    EPIC_CHECK(segment.wire_base + segment.length() == (newest ? next_wire_ : At(invocation + 1).wire_base));
+  }
+}
+
 bool Direction::CanOpenKeeping(Index needed) const {
   return next_invocation_ < kKeptInvocations || At(oldest()).end <= needed;
 }

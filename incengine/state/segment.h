@@ -84,6 +84,10 @@ class Direction {
   Psn next_wire() const { return next_wire_; }
   int64_t next_invocation() const { return next_invocation_; }
 
+  // Aborts if something does not hold that always does: what is open follows each other without a gap, in
+  // indices and PSNs.
+  void CheckInvariants() const;
+
  private:
   friend struct epic::Snapshot;
   const Segment& At(int64_t invocation) const {

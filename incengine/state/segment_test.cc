@@ -102,6 +102,7 @@ class Listed {
       }
     }
     direction.Open(direction.next_invocation(), layout, runs, message_packets);
+    direction.CheckInvariants();
     begins_.push_back({next_, carried_.size()});
     for (int64_t k = 0; k < layout.control_packets; ++k) Append(k == layout.control_packets - 1);
     for (int64_t at = 0; at < layout.packets(); ++at) {

@@ -30,8 +30,6 @@ size_t RingMessages(const GroupConfig& config) {
   return std::min(size_t{config.message_packets} * config.window_messages + kShortMessages, kMaxRingMessages);
 }
 
-size_t TerminatedArenaBytes(const GroupConfig& config) { return RingsBytes(ShapeOf(config)); }
-
 TerminatedState MakeTerminatedState(const GroupConfig& config, Ipv4 address) {
   const size_t messages = RingMessages(config);
   uint64_t base = 0;

@@ -67,9 +67,6 @@ size_t ReceivedRingBytes(const GroupConfig& config);
 size_t SumsRingBytes(const GroupConfig& config);
 size_t RingMessages(const GroupConfig& config);
 
-// Arena bytes that a group takes in mode I: all its rings.
-size_t TerminatedArenaBytes(const GroupConfig& config);
-
 // Everything as it is before the first packet: queue pairs connected, rings laid out one behind the other.
 // address is this switch's.
 TerminatedState MakeTerminatedState(const GroupConfig& config, Ipv4 address);

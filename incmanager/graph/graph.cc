@@ -51,8 +51,7 @@ std::string Graph::WhoIs(const Node& node) const {
 Status Graph::Admit(const EngineReport& engine, bool lives) {
   if (!discovers()) return absl::OkStatus();
   if (!IsName(engine.name) || engine.name.find(':') != std::string::npos) {
-    return Refused(StatusCode::kInvalidArgument,
-                   "name: must be 1 to 64 printable characters without spaces and colons");
+    return Refused(StatusCode::kInvalidArgument, fmt::format("name: must be {} and colons", kNameInWords));
   }
   if (uint32_t line = 0; IsForbidden(engine.name, "", &line)) {
     return Refused(StatusCode::kPermissionDenied,
@@ -202,8 +201,7 @@ void Graph::NameHost(NodeId node, const std::string& name) {
 
 std::string Graph::HostName(const std::string& told, Ipv4 ip) const {
   uint32_t line = 0;
-  const bool printable = std::ranges::all_of(told, [](char c) { return c > ' ' && c < 0x7f && c != ':'; });
-  const bool good = !told.empty() && told.size() <= 64 && printable && !IsForbidden(told, "", &line);
+  const bool good = IsName(told) && told.find(':') == std::string::npos && !IsForbidden(told, "", &line);
   return good && !topology_.FindNode(told) ? told : ToString(ip);
 }
 

@@ -158,7 +158,7 @@ Failure WrongShare(const GroupSpec& spec) {
 
 Failure WrongName(const std::string& what, const std::string& name) {
   if (IsName(name)) return {};
-  return Invalid(what + " must be 1 to 64 printable characters without spaces");
+  return Invalid(fmt::format("{} must be {}", what, kNameInWords));
 }
 
 std::string WrongRank(uint32_t rank, uint32_t world_size) {

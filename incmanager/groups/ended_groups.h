@@ -10,6 +10,7 @@
 
 #include "base/types.h"
 #include "incmanager/failure.h"
+#include "incmanager/text.h"
 #include "protocol/modes.h"
 
 namespace epic::manager {
@@ -34,7 +35,7 @@ class EndedGroups {
  public:
   // More than 16 a second for ten minutes, each of another name.
   static constexpr size_t kKept = 10'000;
-  static constexpr size_t kMaxTextBytes = 500;
+  static constexpr size_t kMaxTextBytes = kMaxEventBytes;
 
   // Of a name the newest end is kept, of names those that have ended last. Texts that are longer than
   // kMaxTextBytes are cut between characters.
@@ -42,6 +43,9 @@ class EndedGroups {
   // Null if none is known. Valid until the next Add.
   const GroupEnd* Find(const std::string& name) const;
   size_t size() const { return ends_.size(); }
+  // Aborts if something does not hold that always does: each end is
+  // found by its name, and nothing else is.
+  void CheckInvariants() const;
 
  private:
   uint64_t next_ = 1;

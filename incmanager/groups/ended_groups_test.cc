@@ -20,6 +20,7 @@ TEST(EndedGroups, KeepsTheNewestOfEachName) {
   ends.Add({.name = "b", .at = 2, .how = "destroyed"});
   ends.Add({.name = "a", .at = 3, .how = "failed: x"});
   EXPECT_EQ(ends.size(), 2u);
+  ends.CheckInvariants();
   EXPECT_EQ(ends.Find("a")->how, "failed: x");
   EXPECT_EQ(ends.Find("a")->at, 3);
   EXPECT_EQ(ends.Find("b")->how, "destroyed");
@@ -34,6 +35,7 @@ TEST(EndedGroups, IsBounded) {
   EXPECT_NE(ends.Find("first"), nullptr);
   for (size_t i = 0; i < EndedGroups::kKept - 2; ++i) ends.Add({.name = "g" + std::to_string(i)});
   EXPECT_EQ(ends.size(), EndedGroups::kKept);
+  ends.CheckInvariants();
   EXPECT_EQ(ends.Find("first"), nullptr);
   EXPECT_NE(ends.Find("second"), nullptr);
   ends.Add(

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <utility>
 
+#include "base/check.h"
 #include "incmanager/text.h"
 
 namespace epic::manager {
@@ -105,6 +107,31 @@ uint32_t EventLog::AddRefusal(Nanos now, const std::string& whom, const std::str
   refusals_[next_] = {.event = EventOf(next_, now, line), .whom = whom, .line = key};
   ++next_;
   return 1;
+}
+
+void EventLog::CheckInvariants() const {
+  EPIC_CHECK(events_.size() <= kKept && endings_.size() <= kKept && refusals_.size() <= kRefusals);
+  EPIC_CHECK(std::ranges::is_sorted(events_, std::less_equal<>(), &Event::number));
+  EPIC_CHECK(events_.empty() || events_.back().number < next_);
+  std::map<std::string, uint64_t> newest;
+  for (const Event& event : events_) newest[event.about] = event.number;
+  EPIC_CHECK(newest == newest_of_);
+  EPIC_CHECK(endings_.size() == ending_of_.size());
+  for (const auto& [number, event] : endings_) {
+    EPIC_CHECK(event.ending && event.number == number && ending_of_.at(event.about) == number);
+    EPIC_CHECK(events_.empty() || number < events_.front().number);
+  }
+  size_t refusals = 0;
+  for (const auto& [whom, lines] : refusals_of_) {
+    EPIC_CHECK(!lines.empty() && lines.size() <= kRefusalsOfOne);
+    for (const auto& [line, number] : lines)
+      EPIC_CHECK(refusals_.at(number).whom == whom && refusals_.at(number).line == line);
+    refusals += lines.size();
+  }
+  EPIC_CHECK(refusals == refusals_.size());
+  // A store that is told of a change finds it.
+  for (const uint64_t number : changed_)
+    EPIC_CHECK(endings_.contains(number) || std::ranges::binary_search(events_, number, {}, &Event::number));
 }
 
 void EventLog::DropRefusal(uint64_t number) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/types.h"
+#include "incmanager/text.h"
 
 namespace epic::manager {
 
@@ -34,7 +35,7 @@ class EventLog {
   static constexpr size_t kKept = 10'000;
   // Of one answer, so that it stays below a megabyte.
   static constexpr size_t kPage = 1'000;
-  static constexpr size_t kMaxTextBytes = 500;
+  static constexpr size_t kMaxTextBytes = kMaxEventBytes;
   // Of refusals, which are kept apart, so that who is refused all the time displaces nothing else; and of one
   // who is refused, so that he does not displace those of others.
   static constexpr size_t kRefusals = 1'000;
@@ -63,6 +64,10 @@ class EventLog {
   // As Add, of what `whom` has been refused. Of a line that has been said of him and is kept, however long ago,
   // the first stays and counts. Returns how often that is by now.
   uint32_t AddRefusal(Nanos now, const std::string& whom, const std::string& line);
+
+  // Aborts if something does not hold that always does: events are in
+  // order and found by what they are about, refusals by whom and for what, and no more are kept than may be.
+  void CheckInvariants() const;
 
   // The number of the newest; 0 if there is none.
   uint64_t newest() const { return next_ - 1; }

@@ -15,6 +15,7 @@ std::vector<std::string> Texts(const EventLog& log, const EventQuery& query = {}
   std::vector<std::string> texts;
   for (const Event& event : log.Find(query, &more)) texts.push_back(event.text);
   EXPECT_FALSE(more);
+  log.CheckInvariants();
   return texts;
 }
 

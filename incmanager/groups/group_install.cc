@@ -8,6 +8,7 @@
 #include "base/counted.h"
 #include "incmanager/groups/group_life.h"
 #include "incmanager/policies/memory.h"
+#include "protocol/context_memory.h"
 #include "protocol/control.h"
 
 namespace epic::manager {

@@ -56,6 +56,10 @@ void CheckGroup(const Group& group) {
 }  // namespace
 
 void GroupLife::CheckInvariants() const {
+  qpns_.CheckInvariants();
+  addresses_.CheckInvariants();
+  load_.CheckInvariants();
+  ends_.CheckInvariants();
   Load load;
   size_t live = 0, sessions = 0, planned = 0;
   std::map<NodeId, size_t> qpns;

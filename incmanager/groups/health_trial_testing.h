@@ -45,6 +45,7 @@ class Trial {
         w.groups()->OnLinkDown(w.now, end_of_link,
                            [&](Nanos since) { return watch.IsLinkLost(w.now, end_of_link, since); });
       }
+      watch.CheckInvariants();
       w.groups()->Tick(w.now);
     }
   }

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <set>
 
+#include "base/check.h"
+
 namespace epic::manager {
 namespace {
 
@@ -127,6 +129,21 @@ void HealthWatch::OnNoAnswer(NodeId about, Witness witness) {
   // It may ask later, several at once, and by then know nothing any more of those before.
   found->second.times.fill(kNever);
   found->second.missing_from = kNever;
+}
+
+void HealthWatch::CheckInvariants() const {
+  for (const auto& [about, witnesses] : asked_) {
+    for (const auto& [witness, state] : witnesses) {
+      EPIC_CHECK((state.count > 0) == (state.at != kNoNode) && (state.count > 0 || !state.open));
+      // The present one is answered with the next.
+      EPIC_CHECK(state.answered == 0 || state.answered < state.count);
+      EPIC_CHECK(state.answered_at == kNever || (state.answered > 0 && state.answered_at <= state.asked_at));
+      EPIC_CHECK(state.missing >= 0);
+      if (state.missing_from == kNever) continue;
+      EPIC_CHECK(state.missing_from < state.asked_at);
+      EPIC_CHECK(state.answered_at == kNever || state.missing_from > state.answered_at);
+    }
+  }
 }
 
 std::map<NodeId, WitnessEvidence> HealthWatch::WitnessesOf(Nanos now, NodeId node) const {

@@ -52,6 +52,10 @@ class HealthWatch {
   void OnAnswer(Nanos now, NodeId about, Witness witness, bool asked, uint32_t answered);
   void OnNoAnswer(NodeId about, Witness witness);
 
+  // Aborts if something does not hold that always does: who has not
+  // been asked has said nothing, and nobody has answered what he was not asked.
+  void CheckInvariants() const;
+
   Verdict VerdictOf(Nanos now, NodeId node) const { return Judge(EvidenceOf(now, node)); }
   // One end of each link that is told to have no carrier, and whether it is lost for a group that has run
   // over it since then.

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
+#include "base/check.h"
 #include "base/number.h"
 #include "incmanager/topology.h"
 
@@ -74,7 +76,15 @@ std::optional<Ipv4> MulticastPool::Take(Nanos now) {
 
 uint32_t MulticastPool::BitsOf(Ipv4 address) { return Raw(address) & kMacBits; }
 
+void MulticastPool::CheckInvariants() const {
+  for (const uint32_t bits : used_) EPIC_CHECK(!HasMacOfTheLink(bits));
+  EPIC_CHECK(std::ranges::is_sorted(resting_, {}, &std::pair<Nanos, uint32_t>::first));
+  std::set<uint32_t> resting;
+  for (const auto& [until, bits] : resting_) EPIC_CHECK(used_.contains(bits) && resting.insert(bits).second);
+}
+
 void MulticastPool::GiveBack(Ipv4 address, Nanos now) {
+  EPIC_CHECK(used_.contains(BitsOf(address)));
   resting_.emplace_back(now + kQuarantine, Raw(address) & kMacBits);
 }
 

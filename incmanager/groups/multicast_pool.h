@@ -48,6 +48,9 @@ class MulticastPool {
   const std::optional<MulticastRange>& range() const { return range_; }
   // Taken and not given back.
   size_t InUse() const { return used_.size() - resting_.size(); }
+  // Aborts if something does not hold that always does: what rests
+  // is used, once; none has the MAC address of an address of the link.
+  void CheckInvariants() const;
   // Whether it, or the other one with its MAC address, is.
   bool Uses(Ipv4 address) const;
 

@@ -116,6 +116,7 @@ TEST(MulticastPool, NoneIsGivenOutTwiceOrWithinItsQuarantine) {
     Nanos now = 0;
     for (int step = 0; step < 500; ++step) {
       now += static_cast<Nanos>(random() % (2 * kSecond));
+      pool.CheckInvariants();
       if (!taken.empty() && random() % 3 == 0) {
         std::swap(taken[random() % taken.size()], taken.back());
         pool.GiveBack(taken.back(), now);

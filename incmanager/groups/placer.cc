@@ -10,6 +10,7 @@
 
 #include "base/path_mtu.h"
 #include "incmanager/policies/memory.h"
+#include "protocol/context_memory.h"
 
 namespace epic::manager {
 namespace {
@@ -207,15 +208,16 @@ Result<NetworkWay> Placer::SizesOf(const Group& group, Tree tree,
   if (!window.ok()) return window.failure();
   way.window = *window;
   for (const TreeInner& inner : way.tree.inner) {
-    way.bytes.push_back(ContextBytes({.mode = offers[inner.node].mode,
-                                      .reproducible = group.spec.reproducible,
-                                      .accumulator_mtus = AccumulatorMtus(group.spec),
-                                      .path_mtu = way.path_mtu,
-                                      .message_packets = way.window.message_packets,
-                                      .window_messages = way.window.window_messages,
-                                      .slots = way.window.slots,
-                                      .children = static_cast<uint32_t>(inner.children.size()),
-                                      .has_parent = inner.parent != TreeInner::kNoParent}));
+    way.bytes.push_back(MemoryOf({.mode = offers[inner.node].mode,
+                                  .reproducible = group.spec.reproducible,
+                                  .accumulator_mtus = AccumulatorMtus(group.spec),
+                                  .path_mtu = way.path_mtu,
+                                  .message_packets = way.window.message_packets,
+                                  .window_messages = way.window.window_messages,
+                                  .slots = way.window.slots,
+                                  .children = static_cast<uint32_t>(inner.children.size()),
+                                  .has_parent = inner.parent != TreeInner::kNoParent})
+                            .bytes());
   }
   return way;
 }

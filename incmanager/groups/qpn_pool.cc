@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+
 namespace epic::manager {
 
 std::optional<std::vector<uint32_t>> QpnPool::TakeOf(Switch* at, uint32_t low_byte, size_t count) {
@@ -116,7 +118,33 @@ void QpnPool::Grow(size_t nodes) {
   for (; random_ && known < nodes; ++known) StartElsewhere(&switches_[known]);
 }
 
+void QpnPool::CheckInvariants() const {
+  size_t for_hosts = 0;
+  for (const Switch& at : switches_) {
+    std::array<uint32_t, kTags> taken{};
+    for (const uint32_t qpn : at.used) {
+      if (qpn < kFirstBorneQpn) {
+        ++taken[qpn % kTags];
+      } else {
+        EPIC_CHECK(at.borne.contains(qpn));
+      }
+    }
+    for (uint32_t tag = 0; tag < kTags; ++tag) EPIC_CHECK(at.tags[tag].taken == taken[tag]);
+    for (const auto& [qpn, host] : at.borne) {
+      EPIC_CHECK(at.used.contains(qpn) && (host == Ipv4{} || borne_to_.contains({host, qpn})));
+      if (host != Ipv4{}) ++for_hosts;
+    }
+    EPIC_CHECK(std::ranges::is_sorted(at.resting, {}, &std::pair<Nanos, uint32_t>::first));
+    std::set<uint32_t> resting;
+    for (const auto& [until, qpn] : at.resting)
+      EPIC_CHECK(at.used.contains(qpn) && resting.insert(qpn).second);
+  }
+  // No two switches have one for the same host.
+  EPIC_CHECK(for_hosts == borne_to_.size());
+}
+
 void QpnPool::GiveBack(NodeId node, uint32_t qpn, Nanos now) {
+  EPIC_CHECK(switches_[node].used.contains(qpn));
   switches_[node].resting.emplace_back(now + kQuarantine, qpn);
 }
 

@@ -54,6 +54,9 @@ class QpnPool {
   // Of a manager that starts: QPNs are counted from elsewhere than by the one before, whose last ones may rest; also of
   // nodes that are known later.
   void StartElsewhere(uint64_t seed);
+  // Aborts if something does not hold that always does: what is used
+  // is counted to its tag, or is one host's; what rests is used.
+  void CheckInvariants() const;
   // Of a switch, taken and not given back.
   size_t InUse(NodeId node) const { return switches_[node].used.size() - switches_[node].resting.size(); }
 

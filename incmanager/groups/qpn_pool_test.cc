@@ -44,7 +44,9 @@ TEST(QpnPoolTest, ATagWithoutRoomForAllIsPassedOver) {
   // Of tag 9 enough comes back, and must have rested.
   for (uint32_t n = 0; n < 4; ++n) pool.GiveBack(0, QpnPool::kFirstQpn + n * 256 + 9, kSecond);
   EXPECT_EQ(LowByteOf(&pool, 65, kSecond + QpnPool::kQuarantine - 1), -1);
+  pool.CheckInvariants();
   EXPECT_EQ(LowByteOf(&pool, 65, kSecond + QpnPool::kQuarantine), 9);
+  pool.CheckInvariants();
   EXPECT_EQ(LowByteOf(&pool, 65, kSecond + QpnPool::kQuarantine), -1);
 }
 
@@ -76,7 +78,10 @@ TEST(QpnPoolTest, NoTwoSwitchesHaveABorneQpnForOneHost) {
   EXPECT_EQ(pool.InUse(0), 3u);
   for (const uint32_t qpn : *first) pool.GiveBack(0, qpn, 0);
   EXPECT_EQ(pool.InUse(0), 0u);
+  pool.CheckInvariants();
   EXPECT_THAT(*pool.TakeBorne(0, {a}, QpnPool::kQuarantine - 1), ElementsAre(0xf00300));
+  EXPECT_THAT(*pool.TakeBorne(0, {none}, QpnPool::kQuarantine), ElementsAre(0xf00400));
+  pool.CheckInvariants();
 }
 
 TEST(QpnPoolTest, BorneQpnsRestAndComeAgainAndHaveAnEnd) {
@@ -92,6 +97,7 @@ TEST(QpnPoolTest, BorneQpnsRestAndComeAgainAndHaveAnEnd) {
   pool.GiveBack(0, 0xf00700, 0);
   EXPECT_FALSE(pool.TakeBorne(0, {Ipv4{}}, QpnPool::kQuarantine - 1).has_value());
   EXPECT_THAT(*pool.TakeBorne(0, {Ipv4{}}, QpnPool::kQuarantine), ElementsAre(0xf00700));
+  pool.CheckInvariants();
 }
 
 TEST(QpnPoolTest, WhatAPlanThatCannotBeHasTakenIsGivenBack) {

@@ -21,8 +21,7 @@ std::string Where(const HostInfo& info) {
 
 Status HostTable::Register(Nanos now, HostId host, const HostInfo& info) {
   if (!IsName(info.name))
-    return MakeStatus(StatusCode::kInvalidArgument,
-                      "name: it must be 1 to 64 printable characters without spaces");
+    return MakeStatus(StatusCode::kInvalidArgument, fmt::format("name: it must be {}", kNameInWords));
   const auto known = hosts_.find(host);
   if (known != hosts_.end() && known->second.info.name != info.name) {
     return MakeStatus(StatusCode::kInvalidArgument,

@@ -126,6 +126,28 @@ void Load::Undo(const Allocation& allocation) {
   if (tenant->groups == 0) tenants_.erase(allocation.tenant);
 }
 
+void Load::CheckInvariants() const {
+  for (const SwitchLoad& at : switches_) {
+    uint64_t bytes = 0, owners = 0;
+    for (const auto& [number, block] : at.blocks) {
+      EPIC_CHECK(number != 0 && block.owners > 0);
+      bytes += block.bytes;
+      owners += block.owners;
+    }
+    EPIC_CHECK(bytes <= at.bytes && owners <= at.groups);
+    EPIC_CHECK(at.groups > 0 || at.bytes == 0);
+  }
+  std::map<NodeId, uint64_t> of_tenants;
+  for (const auto& [name, tenant] : tenants_) {
+    EPIC_CHECK(!name.empty() && tenant.groups > 0);
+    for (const auto& [node, bytes] : tenant.bytes) {
+      EPIC_CHECK(bytes > 0);
+      of_tenants[node] += bytes;
+    }
+  }
+  for (const auto& [node, bytes] : of_tenants) EPIC_CHECK(bytes <= at(node).bytes);
+}
+
 bool operator==(const Load& a, const Load& b) {
   const auto same = [](const auto& x, const auto& y) { return x == y; };
   return a.tenants_ == b.tenants_ && EqualButForLength(a.switches_, b.switches_, same) &&

@@ -65,6 +65,10 @@ class Load {
   const SwitchLoad& at(NodeId node) const;
   const TenantLoad& of(const std::string& tenant) const;
 
+  // Aborts if something does not hold that always does: a block has
+  // owners and is part of what its switch has taken; so is what tenants have, of whom there is nothing else.
+  void CheckInvariants() const;
+
   friend bool operator==(const Load& a, const Load& b);
 
  private:

@@ -45,10 +45,14 @@ TEST(Load, UndoIsTheExactInverseOfApplyInAnyOrder) {
     for (int i = 0; i < 10; ++i) {
       taken.push_back(RandomAllocation(&random));
       load.Apply(taken.back());
+      load.CheckInvariants();
       EXPECT_FALSE(load == before);
     }
     std::shuffle(taken.begin(), taken.end(), random);
-    for (const Allocation& allocation : taken) load.Undo(allocation);
+    for (const Allocation& allocation : taken) {
+      load.Undo(allocation);
+      load.CheckInvariants();
+    }
     EXPECT_TRUE(load == before);
   }
 }

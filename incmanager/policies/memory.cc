@@ -19,20 +19,6 @@ std::string In(const Unit& unit, uint64_t bytes) {
 
 }  // namespace
 
-uint64_t ContextBytes(const ContextShape& shape) {
-  switch (shape.mode) {
-    case Mode::kTerminated:
-      return RingsBytes(shape);
-    case Mode::kTranslated:
-    case Mode::kSpliced:
-      return UpPipeBytes(shape);
-    case Mode::kAugmented:
-      return UpPipeBytes(shape) + PipeBytes(shape.slots, shape.path_mtu);
-    default:
-      return 0;
-  }
-}
-
 std::string MemoryWords(const std::string& switch_name, uint64_t needed, uint64_t free, uint64_t all) {
   for (const Unit& unit : kUnits) {
     if (static_cast<double>(all) < unit.bytes || In(unit, needed) == In(unit, free)) continue;

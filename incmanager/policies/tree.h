@@ -13,6 +13,7 @@
 #include "incmanager/result.h"
 #include "incmanager/topology.h"
 #include "protocol/abilities.h"
+#include "protocol/bounds.h"
 #include "protocol/modes.h"
 
 namespace epic::manager {
@@ -24,7 +25,7 @@ struct SwitchOffer {
   std::string lacks;           // why it cannot aggregate, as "type int8 is not in leaf1"; empty if it can
   bool small_payload = false;  // it cannot aggregate packets of the size that is asked for
   Abilities abilities = Abilities::All();  // that it has
-  uint32_t max_children = 64;
+  uint32_t max_children = kMaxChildren;
   uint32_t groups = 0;             // contexts that it holds already
   Mode mode = Mode::kUnspecified;  // in which it would have the group
   uint64_t arena_bytes = 0;        // of its memory; 0: it has not said

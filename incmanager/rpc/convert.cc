@@ -41,7 +41,6 @@ constexpr uint32_t kQpTimeout = 18;
 constexpr uint32_t kRetryCount = 7;
 constexpr uint32_t kRnrRetry = 7;
 constexpr uint32_t kMinRnrTimer = 1;
-constexpr size_t kMaxSaidBytes = 256;  // of what a rank says, and others are told
 
 // What is no mode stays none.
 Mode ModeFromProto(proto::Mode mode) { return static_cast<Mode>(std::clamp<int>(mode, 0, UINT8_MAX)); }

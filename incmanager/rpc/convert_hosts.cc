@@ -4,20 +4,21 @@
 
 #include "base/printable.h"
 #include "incmanager/rpc/convert.h"
+#include "incmanager/text.h"
 
 namespace epic::manager {
 namespace {
 
-constexpr size_t kMaxTextBytes = 256;  // of what a daemon says of its ports
 
 }  // namespace
 
 StatusOr<HostInfo> FromProto(const proto::HostInfo& info) {
-  HostInfo out{.name = Shortened(info.name()), .ports = {}, .version = Printable(info.version(), kMaxTextBytes)};
+  HostInfo out{
+      .name = Shortened(info.name()), .ports = {}, .version = Printable(info.version(), kMaxSaidBytes)};
   for (const proto::HostPort& port : info.ports()) {
     HostPort& to = out.ports.emplace_back();
-    to.ifname = Printable(port.ifname(), kMaxTextBytes);
-    to.device = Printable(port.device(), kMaxTextBytes);
+    to.ifname = Printable(port.ifname(), kMaxSaidBytes);
+    to.device = Printable(port.device(), kMaxSaidBytes);
     to.port = port.port();
     to.ip = Ipv4{port.ip()};
     if (port.mac().size() != to.mac.size()) {

@@ -94,7 +94,7 @@ class LateWorld : public IdleWorld {
       const auto what = std::move(events_.begin()->second);
       events_.erase(events_.begin());
       what();
-      state_.groups().CheckInvariants();
+      state_.CheckInvariants();
     }
   }
 

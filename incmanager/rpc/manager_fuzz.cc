@@ -52,7 +52,7 @@ class Trial : private ManagerWorld {
   void Run() {
     for (size_t steps = 0; !in_.empty() && steps < kMaxSteps; ++steps) {
       Step();
-      state_.groups().CheckInvariants();
+      state_.CheckInvariants();
     }
     for (size_t slot = 0; slot < kSessions; ++slot) Close(slot);
     Settle();

@@ -105,7 +105,7 @@ class Life : public IdleWorld {
       if (is_killed_) return;
       effect();
     }
-    if (!is_killed_) state->groups().CheckInvariants();
+    if (!is_killed_) state->CheckInvariants();
   }
 
   // All ranks join; returns their sessions.

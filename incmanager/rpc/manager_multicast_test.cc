@@ -67,7 +67,7 @@ class ManagerMulticast : public ::testing::Test {
       now_ += 100 * kMillisecond;
       if (now_ % kSecond == 0) Beat();
       state_.Tick(now_);
-      state_.groups().CheckInvariants();
+      state_.CheckInvariants();
       for (const NodeId node : std::exchange(world_.asked, {}))
         state_.OnForwardingSet(now_, node, models_[node].SetForwarding(world_.tables[node]));
     }

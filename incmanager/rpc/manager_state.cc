@@ -20,7 +20,6 @@ namespace {
 constexpr uint32_t kHeartbeatMs = 1000;
 constexpr size_t kSecretBytes = 16;
 // Of what a rank says why it aborts, and others read.
-constexpr size_t kMaxReasonBytes = 256;
 // A tick later than this means that the manager itself stood still; what waited is heard within kHearsIn.
 constexpr Nanos kStoodStill = 500 * kMillisecond;
 constexpr Nanos kHearsIn = 500 * kMillisecond;
@@ -230,7 +229,7 @@ void ManagerState::OnMessage(Nanos now, SessionId id, const proto::ClientMessage
       return groups_.OnLeave(now, id, RefusedOf(message.leave()));
     case proto::ClientMessage::kAbort: {
       if (waiting_.erase(id) != 0 || held_.Remove(id)) return;
-      const std::string reason = Printable(message.abort().reason(), kMaxReasonBytes);
+      const std::string reason = Printable(message.abort().reason(), kMaxSaidBytes);
       if (message.abort().mismatch()) return groups_.OnMismatch(now, id, reason);
       return message.abort().not_finite() ? groups_.OnNotFinite(now, id, reason)
                                           : groups_.OnAbort(now, id, reason);

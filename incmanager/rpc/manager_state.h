@@ -75,6 +75,13 @@ class ManagerState : private GroupWorld {
 
   const Topology& topology() const { return topology_; }
   const GroupLife& groups() const { return groups_; }
+  // Aborts if something does not hold that always does of groups, of who is asked after switches, or of
+  // events.
+  void CheckInvariants() const {
+    groups_.CheckInvariants();
+    watch_.CheckInvariants();
+    events_.CheckInvariants();
+  }
 
   // Of which cluster and epoch this manager is, and whether its groups outlive it: so that switches tell it
   // from others (rpc/manager_fence.cc). Unless it is called they do not. Before all else; Resume does it by

@@ -15,6 +15,7 @@
 #include "incmanager/groups/install_answer.h"
 #include "incmanager/topology.h"
 #include "proto/manager.pb.h"
+#include "protocol/bounds.h"
 
 namespace epic::manager::testing {
 
@@ -44,7 +45,7 @@ class SwitchModel {
     for (int mode = proto::Mode_MIN + 1; mode <= proto::Mode_MAX; ++mode)
       info.mutable_capability()->add_modes(static_cast<proto::Mode>(mode));
     info.mutable_capability()->set_max_path_mtu(4096);
-    info.mutable_capability()->set_max_children(engine::kMaxChildren);
+    info.mutable_capability()->set_max_children(kMaxChildren);
     for (const std::string& name : ports_) {
       info.add_ports()->set_name(name);
       info.mutable_ports()->rbegin()->set_mtu(4200);

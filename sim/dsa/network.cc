@@ -32,7 +32,7 @@ void Agenda::Set(uint32_t source, Picos time) {
 Network::Network(const JobsConfig& config, Records& records)
     : config_(config),
       records_(records),
-      rate_{.bits_per_second = config.bits_per_second},
+      bits_per_second_(config.bits_per_second),
       delay_(config.round_trip / kLinksOnTheWay),
       marked_from_(ToPicos(config.ecn_bytes * 8 * kSecond / config.bits_per_second)),
       links_(2 * config.jobs.size() * static_cast<size_t>(config.workers + 1)),
@@ -58,7 +58,7 @@ Picos Network::Send(Picos now, uint32_t number, Packet packet) {
     records_.longest_queue = std::max(records_.longest_queue, waits);
     if (is_server) records_.server_bytes += bytes;
   }
-  const Picos left = link.clock.Take(now, bytes, rate_);
+  const Picos left = link.clock.Take(now, bytes, bits_per_second_);
   if (link.loss > 0 && link.losses.Chance(link.loss)) {
     records_.NoteLost(packet);
     return left;

@@ -70,7 +70,7 @@ class Network {
 
   const JobsConfig& config_;
   Records& records_;
-  LinkRate rate_;
+  int64_t bits_per_second_;
   Picos delay_;
   Picos marked_from_;  // a packet that leaves so much later is marked
   std::vector<Link> links_;

@@ -26,11 +26,11 @@ Switch::Switch(const JobsConfig& config, Network& network, Records& records)
 }
 
 int64_t Switch::taken() const {
-  return std::count_if(places_.begin(), places_.end(), [](const Place& place) { return place.taken; });
+  return std::count_if(places_.begin(), places_.end(), [](const SwitchPlace& place) { return place.taken; });
 }
 
 bool Switch::Holds(uint32_t job, uint32_t index) const {
-  return std::any_of(places_.begin(), places_.end(), [&](const Place& place) {
+  return std::any_of(places_.begin(), places_.end(), [&](const SwitchPlace& place) {
     return place.taken && place.job == job && place.index == index;
   });
 }
@@ -61,7 +61,7 @@ void Switch::OnFromWorker(Picos now, const Packet& p) {
 }
 
 void Switch::OnFromServer(Picos now, const Packet& p) {
-  Place& place = places_[NumberOf(p.job, p.index)];
+  SwitchPlace& place = places_[NumberOf(p.job, p.index)];
   // A result of ATP frees the place that it passes; a request takes what there is with it.
   if (p.kind == Kind::kRequest && IsOf(place, p)) Spill(now, place);
   if (p.kind == Kind::kResult && config_.system == System::kAtp && IsOf(place, p)) Free(now, place);
@@ -71,7 +71,7 @@ void Switch::OnFromServer(Picos now, const Packet& p) {
 // Who sends this index has the result of that a window before, so all have sent that, and so all have the
 // result of that two windows before, which lies here.
 void Switch::InRegion(Picos now, const Packet& p) {
-  Place& place = places_[NumberOf(p.job, p.index)];
+  SwitchPlace& place = places_[NumberOf(p.job, p.index)];
   if (place.taken && place.index > p.index) return;  // a late repetition of what all have
   if (!IsOf(place, p)) {
     Claim(now, place, p);
@@ -87,7 +87,7 @@ void Switch::InRegion(Picos now, const Packet& p) {
 }
 
 void Switch::InPool(Picos now, const Packet& p) {
-  Place& place = places_[NumberOf(p.job, p.index)];
+  SwitchPlace& place = places_[NumberOf(p.job, p.index)];
   if (!place.taken) {
     Claim(now, place, p);
   } else if (!IsOf(place, p)) {
@@ -106,12 +106,12 @@ void Switch::InPool(Picos now, const Packet& p) {
 
 // Of ATP: a packet that is sent again takes what there is to the server, and goes there itself.
 void Switch::Repeated(Picos now, const Packet& p) {
-  Place& place = places_[NumberOf(p.job, p.index)];
+  SwitchPlace& place = places_[NumberOf(p.job, p.index)];
   if (IsOf(place, p)) Spill(now, place);
   ToServer(now, p);
 }
 
-void Switch::Collide(Picos now, Place& place, const Packet& p) {
+void Switch::Collide(Picos now, SwitchPlace& place, const Packet& p) {
   IndexRecord& mine = records_.Of(p);
   IndexRecord& other = records_.indices[place.job][place.index];
   mine.met = other.met = true;
@@ -128,7 +128,7 @@ void Switch::Collide(Picos now, Place& place, const Packet& p) {
   ToServer(now, p);
 }
 
-bool Switch::Wins(const Place& place, const Packet& p) {
+bool Switch::Wins(const SwitchPlace& place, const Packet& p) {
   switch (config_.system) {
     case System::kDsa:
       return p.priority > place.priority;
@@ -143,7 +143,7 @@ bool Switch::Wins(const Place& place, const Packet& p) {
   return false;
 }
 
-void Switch::Claim(Picos now, Place& place, const Packet& p) {
+void Switch::Claim(Picos now, SwitchPlace& place, const Packet& p) {
   place = {.taken = true,
            .marked = p.marked,
            .job = p.job,
@@ -154,7 +154,7 @@ void Switch::Claim(Picos now, Place& place, const Packet& p) {
            .since = now};
 }
 
-bool Switch::Add(Place& place, const Packet& p) {
+bool Switch::Add(SwitchPlace& place, const Packet& p) {
   if (HasOverlap(place.bitmap, p.bitmap)) {
     ++records_.duplicates;
     return false;
@@ -165,7 +165,7 @@ bool Switch::Add(Place& place, const Packet& p) {
   return true;
 }
 
-void Switch::Complete(Picos now, Place& place) {
+void Switch::Complete(Picos now, SwitchPlace& place) {
   if (config_.system == System::kAtp) {
     place.whole = true;
     ToServer(now, ContentOf(place, Kind::kPart));
@@ -180,17 +180,17 @@ void Switch::Complete(Picos now, Place& place) {
   }
 }
 
-void Switch::Spill(Picos now, Place& place) {
+void Switch::Spill(Picos now, SwitchPlace& place) {
   ToServer(now, ContentOf(place, Kind::kPart));
   Free(now, place);
 }
 
-void Switch::Free(Picos now, Place& place) {
+void Switch::Free(Picos now, SwitchPlace& place) {
   records_.claims.push_back(static_cast<uint32_t>(WholeNanos(now - place.since)));
   place.taken = false;
 }
 
-Packet Switch::ContentOf(const Place& place, Kind kind) const {
+Packet Switch::ContentOf(const SwitchPlace& place, Kind kind) const {
   return {.kind = kind,
           .marked = place.marked,
           .job = place.job,

@@ -25,7 +25,7 @@ class Switch {
   bool Holds(uint32_t job, uint32_t index) const;
 
  private:
-  struct Place {
+  struct SwitchPlace {
     bool taken = false;
     bool whole = false;  // of ATP: the sum is at the server; of SwitchML: it is the result
     bool marked = false;
@@ -38,22 +38,22 @@ class Switch {
   };
 
   size_t NumberOf(uint32_t job, uint32_t index) const;
-  static bool IsOf(const Place& place, const Packet& p) {
+  static bool IsOf(const SwitchPlace& place, const Packet& p) {
     return place.taken && place.job == p.job && place.index == p.index;
   }
   void InRegion(Picos now, const Packet& p);
   void InPool(Picos now, const Packet& p);
   void Repeated(Picos now, const Packet& p);
-  void Collide(Picos now, Place& place, const Packet& p);
-  bool Wins(const Place& place, const Packet& p);
-  void Claim(Picos now, Place& place, const Packet& p);
+  void Collide(Picos now, SwitchPlace& place, const Packet& p);
+  bool Wins(const SwitchPlace& place, const Packet& p);
+  void Claim(Picos now, SwitchPlace& place, const Packet& p);
   // False if the worker's contribution is in it already.
-  bool Add(Place& place, const Packet& p);
-  void Complete(Picos now, Place& place);
+  bool Add(SwitchPlace& place, const Packet& p);
+  void Complete(Picos now, SwitchPlace& place);
   // What the place has goes to the server; the place is free.
-  void Spill(Picos now, Place& place);
-  void Free(Picos now, Place& place);
-  Packet ContentOf(const Place& place, Kind kind) const;
+  void Spill(Picos now, SwitchPlace& place);
+  void Free(Picos now, SwitchPlace& place);
+  Packet ContentOf(const SwitchPlace& place, Kind kind) const;
   void ToServer(Picos now, const Packet& p) { network_.ToHost(now, network_.ServerHost(p.job), p); }
   void ToWorkers(Picos now, const Packet& p);
 
@@ -61,7 +61,7 @@ class Switch {
   Network& network_;
   Records& records_;
   uint32_t whole_bitmap_;
-  std::vector<Place> places_;
+  std::vector<SwitchPlace> places_;
   // By job and index, if the rest is sent at once: whose contribution has come. It is what P4 has no room
   // for.
   std::vector<std::vector<uint16_t>> arrived_;

@@ -138,7 +138,7 @@ void Agents::Heartbeat(manager::NodeId node) {
   });
 }
 
-void Agents::OnCall(manager::NodeId node, uint64_t epoch, Call call) {
+void Agents::OnCall(manager::NodeId node, uint64_t epoch, CallEnd call) {
   Agent& agent = agents_[node];
   agent.last = std::max(agent.last, world_.now() + Within(shape_.control.message));
   ++agent.under_way;

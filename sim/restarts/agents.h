@@ -35,8 +35,8 @@ class Agents {
   void RegisterAll();
   // A manager's call to a switch, on the way: carried out at the switch, in their order, with the manager's
   // answer to what it is told then; refused: by the switch's epoch.
-  using Call = std::function<void(const Status& refused)>;
-  void OnCall(manager::NodeId node, uint64_t epoch, Call call);
+  using CallEnd = std::function<void(const Status& refused)>;
+  void OnCall(manager::NodeId node, uint64_t epoch, CallEnd call);
   // The manager has died: of its calls those that come later are lost.
   void OnManagerGone();
   // Another one has started: of some switches the agents are late.

@@ -93,7 +93,7 @@ void KeptManager::Turn(uint64_t life, const std::function<void(manager::ManagerS
 
 void KeptManager::Turn(const std::function<void()>& call) {
   call();
-  state_->groups().CheckInvariants();
+  state_->CheckInvariants();
   manager::Batch batch = state_->TakeBefore(At());
   if (batch.empty() && effects_.empty()) return;
   const auto turn = std::make_shared<Held>(Held{batch.empty(), std::exchange(effects_, {})});

@@ -6,7 +6,7 @@
 #include <array>
 #include <bit>
 
-#include "incmanager/policies/memory.h"
+#include "protocol/context_memory.h"
 #include "protocol/types.h"
 
 namespace epic::sim {
@@ -109,13 +109,14 @@ void SharedShape::ChooseNetwork(const Scenario& scenario) {
   control.seed = scenario.seed;
   const uint32_t window =
       crowded ? kCrowdedMessage * kCrowdedWindow : std::min(16u, control.groups.window_packets);
-  const uint64_t usual = manager::ContextBytes({.mode = kDefaultMode,
-                                                .path_mtu = config.path_mtu,
-                                                .message_packets = 1,
-                                                .window_messages = window,
-                                                .slots = std::bit_ceil(2 * window),
-                                                .children = 4,
-                                                .has_parent = true});
+  const uint64_t usual = MemoryOf({.mode = kDefaultMode,
+                                   .path_mtu = config.path_mtu,
+                                   .message_packets = 1,
+                                   .window_messages = window,
+                                   .slots = std::bit_ceil(2 * window),
+                                   .children = 4,
+                                   .has_parent = true})
+                             .bytes();
   config.arena_bytes = RoundUpToArena(usual * (2 + choices.Below(7)) / 2);
 }
 

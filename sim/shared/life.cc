@@ -29,7 +29,7 @@ bool Alike(const manager::JoinedReply& a, const manager::JoinedReply& b) {
 
 }  // namespace
 
-Life::Life(const Place& place, const Job& job, int number, manager::SessionId first)
+Life::Life(const Surroundings& place, const Job& job, int number, manager::SessionId first)
     : place_(place),
       job_(job),
       number_(number),

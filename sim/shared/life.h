@@ -18,7 +18,7 @@ namespace epic::sim {
 class Life {
  public:
   // Where it is lived; all borrowed.
-  struct Place {
+  struct Surroundings {
     World& world;
     WorldManager& manager;
     SharedShape& shape;
@@ -27,7 +27,7 @@ class Life {
   };
 
   // number: of all lives of the run, from 0. Rank r has session first + r. The job is borrowed.
-  Life(const Place& place, const Job& job, int number, manager::SessionId first);
+  Life(const Surroundings& place, const Job& job, int number, manager::SessionId first);
   Life(const Life&) = delete;
   Life& operator=(const Life&) = delete;
 
@@ -77,7 +77,7 @@ class Life {
   void Complain(const std::string& what);
   std::string WrongCall(int rank, int call) const;
 
-  Place place_;
+  Surroundings place_;
   const Job& job_;
   const int number_;
   const manager::SessionId first_;

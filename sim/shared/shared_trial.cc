@@ -56,7 +56,7 @@ class SharedTrial final : private RankSessions {
 
  private:
   struct Lived {
-    Lived(const Life::Place& place, const Job& job, int number, manager::SessionId first, int left)
+    Lived(const Life::Surroundings& place, const Job& job, int number, manager::SessionId first, int left)
         : life(place, job, number, first), lives_left(left) {}
     Life life;
     int lives_left;  // behind it
@@ -113,7 +113,7 @@ void SharedTrial::Happen(const Crash& crash) {
 // left: this one and those behind it.
 void SharedTrial::BeginLife(const Job& job, int left) {
   const auto number = static_cast<int>(lives_.size());
-  const Life::Place place{world_, *manager_, shape_, scenario_, trace_};
+  const Life::Surroundings place{world_, *manager_, shape_, scenario_, trace_};
   Lived& lived = lives_.emplace_back(place, job, number, sessions_.size(), left - 1);
   for (size_t r = 0; r < job.rank_host.size(); ++r) sessions_.emplace_back(&lived, static_cast<int>(r));
   living_.push_back(&lived);

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "incengine/core/engine.h"
+#include "protocol/bounds.h"
 
 namespace epic::sim {
 namespace {
@@ -49,7 +50,7 @@ manager::EngineReport ReportOf(const World& world, const manager::Topology& topo
                                .mac = at.mac,
                                .boot_id = 1,
                                .max_path_mtu = 4096,
-                               .max_children = engine::kMaxChildren,
+                               .max_children = kMaxChildren,
                                .modes = {},
                                .ports = {},
                                .version = "simulated",

@@ -12,9 +12,9 @@ FILES = {"check/snapshot_fields.h": r"^}$", "check/snapshot_path.h": r"^}$", "ch
 # The plain structs of a context, to which modes add fields, by header; in each dictionary such as are told of in one compile.
 # A struct within another one is told of only where that one is whole.
 STRUCTS = ({"incengine/state/context.h": ("Context", "Endpoint", "Slot"), "check/path_host.h": ("PathHost",)},
-           {"incengine/state/context.h": ("Invocation", "ControlSlot", "IndexRange"), "commlib/core/host_path.h": ("Connection",),
+           {"incengine/state/context.h": ("Invocation", "ControlSlot", "IndexRange", "HopState", "Repair"), "commlib/core/host_path.h": ("Connection",),
             "commlib/core/host_exchange.h": ("HostBlock", "Round")},
-           {"commlib/core/host_path.h": ("HostPath",)},
+           {"commlib/core/host_path.h": ("HostPath",), "incengine/state/context.h": ("ChildProgress",)},
            {"commlib/core/host_call.h": ("HostCall",), "commlib/core/host_exchange.h": ("HostExchange",),
             "commlib/core/host_ring.h": ("HostRing",)})
 WRITER = "epic::check::Writer"
@@ -22,7 +22,7 @@ SAVES = f"""#include "check/snapshot.h"
 template void epic::Snapshot::Engine<{WRITER}>({WRITER}&, const epic::engine::Engine&, uint64_t);
 template void epic::Snapshot::Endpoint<{WRITER}>({WRITER}&, const epic::engine::Endpoint&);
 template void epic::Snapshot::Slots<{WRITER}>({WRITER}&, const epic::engine::Engine&, const epic::engine::Context&,
-                                              const epic::engine::Pipe&);
+                                              const epic::Pipe&);
 template void epic::Snapshot::Path<{WRITER}>({WRITER}&, const epic::check::PathHost&,
                                              const std::vector<epic::Snapshot::Buffers>&);
 """

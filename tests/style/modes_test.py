@@ -15,8 +15,7 @@ ENUMERATOR = re.compile(rf"\bMode::k({NAMED})\b|\b({PROTO})\b")
 MAY_NAME = {
     "protocol/modes.h": "the table",
     "incengine/modes/table.cc": "what the engine needs of each",
-    "incmanager/policies/memory.cc": "what of a switch's memory each takes; of others that is learned when it refuses",
-    "sim/scenario.cc": "what \"mixed\" chooses from: seeds keep their meaning when a mode is added",
+    "sim/scenario.cc": "what \"mixed\" chooses from",
 }
 
 
