@@ -70,6 +70,8 @@ void ManagerState::OnHostMessage(Nanos now, HostId host, const proto::FromHost& 
       hosts_.AddSession(host, said.session(), begun);
       return OnMessage(now, begun, said.message());
     }
+    case proto::FromHost::kServerMade:  // nobody has asked for a server
+    case proto::FromHost::kServerEnded:
     case proto::FromHost::KIND_NOT_SET:
       return;
   }
