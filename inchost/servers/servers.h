@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "inchost/lending.h"
 #include "proto/manager.pb.h"
 
 namespace epic::host {
@@ -19,7 +20,7 @@ struct ServersOptions {
 
 // Thread-safe. One thread of its own serves all groups, and sleeps while nothing comes; another one makes and
 // removes servers, as a connection may take some seconds.
-class Servers {
+class Servers final : public ServerMaker {
  public:
   // Called on these threads, one at a time and in order; may not call back.
   struct Said {
@@ -29,17 +30,16 @@ class Servers {
   // NOT_FOUND if there is no such port, RESOURCE_EXHAUSTED or INTERNAL if verbs refuse.
   static StatusOr<std::unique_ptr<Servers>> Open(const ServersOptions& options, Said said);
   // All servers end, and nothing more is said.
-  ~Servers();
+  ~Servers() override;
   Servers(const Servers&) = delete;
   Servers& operator=(const Servers&) = delete;
 
   // Answered by Said::made, in the order of these calls.
-  void Make(const proto::MakeServer& request);
-  // Behind all that has been asked for before. Nothing is said of it, also if there is none.
-  void Remove(const proto::ServedGroup& group);
-  void RemoveAll();
-  // What is lent, and the groups that are served now.
-  proto::FallbackOffer Offer() const;
+  void Make(const proto::MakeServer& request) override;
+  // Nothing is said of what is removed.
+  void Remove(const proto::ServedGroup& group) override;
+  void RemoveAll() override;
+  proto::FallbackOffer Offer() const override;
 
  private:
   class Impl;

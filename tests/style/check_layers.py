@@ -46,7 +46,7 @@ MAY_INCLUDE = {
     "softnic": ["base", "roce", "io", "softnic"],
     "incagent": ["base", "io/unix_socket.h", "proto"],
     "inchost": ["base", "roce/lldp.h", "io/unix_socket.h", "proto", "commlib/verbs/ports.h"],
-    "inchost/servers": ["base", "protocol", "fallback", "proto", "commlib/verbs"],
+    "inchost/servers": ["base", "protocol", "fallback", "proto", "commlib/verbs", "inchost/lending.h"],
     "incmanager/policies": ["base", "protocol", "incmanager/topology.h", "incmanager/failure.h", "incmanager/result.h"],
     "incmanager/graph": ["base", "incmanager/policies", *MANAGER_VALUES],
     "incmanager/hosts": ["base", *MANAGER_VALUES],
