@@ -25,6 +25,7 @@ static_assert(static_cast<int>(ErrorCode::kTransport) == proto::ERROR_TRANSPORT)
 static_assert(static_cast<int>(ErrorCode::kManagerLost) == proto::ERROR_MANAGER_LOST);
 static_assert(static_cast<int>(ErrorCode::kInternal) == proto::ERROR_INTERNAL);
 static_assert(static_cast<int>(ErrorCode::kLinkLost) == proto::ERROR_LINK_LOST);
+static_assert(static_cast<int>(ErrorCode::kFallbackLost) == proto::ERROR_FALLBACK_LOST);
 static_assert(static_cast<int>(ErrorCode::kNotFinite) == proto::ERROR_NOT_FINITE);
 static_assert(static_cast<int>(ErrorCode::kMismatch) == proto::ERROR_MISMATCH);
 static_assert(static_cast<int>(Path::kAuto) == proto::PATH_AUTO);
