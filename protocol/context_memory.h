@@ -21,7 +21,6 @@ struct ContextShape {
   uint32_t slots = 0;            // N
   uint32_t children = 0;
   bool has_parent = false;
-  bool pooled = false;  // payloads of slots lie in a pool that the switch's groups share
 };
 
 // The memory is given out in pieces of so many bytes, and each part begins with one.
@@ -37,7 +36,7 @@ inline constexpr size_t kSlotBytes = 24;
 // The payload of a slot on its way up: the sum, and in a reproducible group a contribution per child. None if
 // it lies in a pool.
 constexpr size_t SlotPayloadBytes(const ContextShape& shape) {
-  if (shape.pooled) return 0;
+  if (IsInPool(shape.mode)) return 0;
   const size_t contributions = shape.reproducible ? shape.children : 0;
   return (shape.accumulator_mtus + contributions) * shape.path_mtu;
 }
@@ -51,6 +50,12 @@ constexpr size_t PipeBytes(size_t slots, size_t payload_bytes) {
 
 constexpr size_t UpPipeBytes(const ContextShape& shape) {
   return PipeBytes(shape.slots, SlotPayloadBytes(shape));
+}
+
+// Of a group whose payloads lie in a pool: two rings of slots, and a buffer of its own for a sum that comes
+// back.
+constexpr size_t PooledBytes(const ContextShape& shape) {
+  return 2 * SlotsBytes(shape.slots) + RoundUpToArena(shape.path_mtu);
 }
 
 // A ring of messages that come by one endpoint: one message more than the window is being received, and one

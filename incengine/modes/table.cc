@@ -33,9 +33,6 @@ void AddLeg(Context& ctx, Ipv4 address, const Pool* pool) {
   ctx.pooled = MakePooledState(ctx.config, address, *pool);
 }
 
-// Logic of mode III, of a group with a server.
-constexpr ModeRow kPooledRow{.logic = PooledMode, .memory = SlotsAndBuffer, .add_state = AddLeg};
-
 }  // namespace
 
 constexpr std::array<ModeRow, kModes.size()> kModeRows = {{
@@ -46,6 +43,7 @@ constexpr std::array<ModeRow, kModes.size()> kModeRows = {{
     {.mode = Mode::kTranslated, .logic = TranslatedMode, .memory = UpPipe},
     {.mode = Mode::kAugmented, .logic = AugmentedMode, .memory = UpAndDownPipe},
     {.mode = Mode::kSpliced, .logic = TranslatedMode, .memory = UpPipe},
+    {.mode = Mode::kPooled, .logic = PooledMode, .memory = SlotsAndBuffer, .add_state = AddLeg},
 }};
 
 static_assert(std::ranges::equal(kModeRows, kModes, {}, &ModeRow::mode, &ModeInfo::mode),
@@ -65,7 +63,6 @@ Memory::Memory(const GroupConfig& config, std::span<const size_t> payload_bytes,
 }
 
 const ModeRow& RowOf(const GroupConfig& config) {
-  if (config.server) return kPooledRow;
   const ModeRow* const row = FindRow(config.mode);
   EPIC_CHECK(row != nullptr);
   return *row;

@@ -57,8 +57,7 @@ inline const ModeRow* FindRow(Mode mode) {
   return at < kModeRows.size() ? &kModeRows[at] : nullptr;
 }
 
-// The row of a group, whose mode there is. Mode V is none of protocol/modes.h yet: a group has it by its
-// server, which no message of the control plane names.
+// The row of a group, whose mode there is.
 const ModeRow& RowOf(const GroupConfig& config);
 
 // Of a group whose mode there is.

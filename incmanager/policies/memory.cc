@@ -28,6 +28,8 @@ uint64_t ContextBytes(const ContextShape& shape) {
       return UpPipeBytes(shape);
     case Mode::kAugmented:
       return UpPipeBytes(shape) + PipeBytes(shape.slots, shape.path_mtu);
+    case Mode::kPooled:
+      return PooledBytes(shape);
     default:
       return 0;
   }

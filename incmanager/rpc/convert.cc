@@ -78,6 +78,14 @@ proto::WindowInUse ToProto(const WindowInUse& window) {
   return out;
 }
 
+proto::GroupServer ServerOf(const Topology& topology, NodeId host, uint64_t bytes, bool of_a_rank) {
+  proto::GroupServer out;
+  out.set_host(topology.nodes[host].name);
+  out.set_bytes(bytes);
+  out.set_of_a_rank(of_a_rank);
+  return out;
+}
+
 proto::Lack ToProto(const Lack& lack) {
   proto::Lack out;
   out.set_what(lack.what);
@@ -233,6 +241,7 @@ proto::GroupConfig ToProto(const ContextPlan& context) {
   SetParameters(context, &out);
   if (context.parent) *out.mutable_parent() = ToProto(*context.parent);
   for (const EndpointPlan& child : context.children) *out.add_children() = ToProto(child);
+  if (context.server) *out.mutable_server() = ToProto(*context.server);
   return out;
 }
 
@@ -319,6 +328,9 @@ proto::GroupState ToProto(const Topology& topology, const Group& group) {
   out.set_path(static_cast<proto::Path>(group.spec.path));
   out.set_path_taken(static_cast<proto::Path>(group.path_taken));
   out.set_path_reason(group.path_reason);
+  if (group.server && !group.plan.contexts.empty())
+    *out.mutable_server() =
+        ServerOf(topology, group.server->host, group.server->bytes, group.server->of_a_rank);
   if (group.multicast) out.set_multicast_address(Raw(group.multicast->address));
   out.set_multicast_reason(group.no_multicast.message);
   if (!group.failure.ok()) *out.mutable_failure() = ToProto(group.failure);
@@ -351,6 +363,9 @@ proto::ExplainReply ToProto(const Topology& topology, const Placement& placement
   out.set_switches(placement.switches);
   out.set_policy(Name(placement.policy));
   out.set_mode(static_cast<proto::Mode>(placement.mode));
+  if (placement.server != kNoNode)
+    *out.mutable_server() =
+        ServerOf(topology, placement.server, placement.server_bytes, placement.server_of_a_rank);
   out.set_multicast(placement.failure.ok() && placement.no_multicast.empty());
   out.set_multicast_reason(placement.no_multicast);
   out.set_multicast_unasked(out.multicast() && placement.path == Path::kHosts && placement.flooded.empty());
