@@ -8,9 +8,7 @@
 namespace epic::manager {
 namespace {
 
-std::string LostBy(const std::string& host, const std::string& how) {
-  return fmt::format("the group's server on host {} is lost: {}", host, how);
-}
+constexpr char kGone[] = "its daemon (inchost) is gone";
 
 }  // namespace
 
@@ -35,7 +33,7 @@ uint64_t Lenders::Left(const State& state) {
 
 void Lenders::LoseAll(Ipv4 ip, State* state, const std::string& why, std::vector<Lost>* lost) {
   for (const auto& [id, server] : std::exchange(state->servers, {}))
-    lost->push_back({.group = {id, server.generation}, .ip = ip, .why = LostBy(state->name, why)});
+    lost->push_back({.group = {id, server.generation}, .ip = ip, .why = why});
 }
 
 Lenders::Changes Lenders::OnInfo(HostId host, const std::string& name,
@@ -64,9 +62,7 @@ Lenders::Changes Lenders::OnInfo(HostId host, const std::string& name,
         continue;
       }
       changes.lost.push_back(
-          {.group = group,
-           .ip = offer->ip,
-           .why = LostBy(name, "its daemon (inchost) has started anew, or has ended the server")});
+          {.group = group, .ip = offer->ip, .why = "its daemon (inchost) has started anew, or has ended it"});
       at = state.servers.erase(at);
     }
     for (const ServedGroup& group : offer->served) {
@@ -89,9 +85,7 @@ Lenders::Changes Lenders::OnGone(Nanos now, HostId host) {
       ++at;
       continue;
     }
-    changes.lost.push_back({.group = {at->first, at->second.generation},
-                            .ip = ip,
-                            .why = LostBy(state->name, "its daemon (inchost) is gone")});
+    changes.lost.push_back({.group = {at->first, at->second.generation}, .ip = ip, .why = kGone});
     at = state->servers.erase(at);
   }
   if (state->servers.empty()) states_.erase(ip);
@@ -137,9 +131,16 @@ std::optional<Lenders::Lost> Lenders::OnEnded(HostId host, const ServedGroup& gr
     if (state.host != host || FindServer(&state, group) == nullptr) continue;
     state.servers.erase(group.id);
     const std::string how = field.empty() ? message : fmt::format("{} (field {})", message, field);
-    return Lost{.group = group, .ip = ip, .why = LostBy(state.name, how)};
+    return Lost{.group = group, .ip = ip, .why = how};
   }
   return std::nullopt;
+}
+
+bool Lenders::Has(const ServedGroup& group) const {
+  return std::ranges::any_of(states_, [&group](const auto& at) {
+    const auto found = at.second.servers.find(group.id);
+    return found != at.second.servers.end() && found->second.generation == group.generation;
+  });
 }
 
 std::optional<HostId> Lenders::Remove(const ServedGroup& group) {
@@ -171,9 +172,7 @@ std::vector<Lenders::Lost> Lenders::Tick(Nanos now) {
         ++at;
         continue;
       }
-      lost.push_back({.group = {at->first, at->second.generation},
-                      .ip = ip,
-                      .why = LostBy(state.name, "its daemon (inchost) is gone")});
+      lost.push_back({.group = {at->first, at->second.generation}, .ip = ip, .why = kGone});
       at = state.servers.erase(at);
     }
   }
@@ -199,6 +198,12 @@ std::vector<Lenders::Lender> Lenders::List() const {
 bool Lenders::Serves(HostId host) const {
   return std::ranges::any_of(
       states_, [host](const auto& at) { return at.second.host == host && !at.second.servers.empty(); });
+}
+
+std::optional<Ipv4> Lenders::AddressOf(HostId host) const {
+  const auto found =
+      std::ranges::find(states_, std::optional(host), [](const auto& at) { return at.second.host; });
+  return found == states_.end() ? std::nullopt : std::optional(found->first);
 }
 
 }  // namespace epic::manager

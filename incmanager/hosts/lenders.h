@@ -30,7 +30,7 @@ class Lenders {
   struct Lost {
     ServedGroup group;
     Ipv4 ip{};
-    std::string why;  // for people, with the host's name
+    std::string why;  // for people
   };
   // A server that nobody wants is to be removed by this daemon.
   struct Unwanted {
@@ -68,6 +68,9 @@ class Lenders {
   // A group of a former manager has a server there, whose daemon has until then to say so.
   void Resume(Ipv4 ip, const ServedGroup& group, const std::string& name, uint64_t bytes, Nanos until);
 
+  // The group has a server, or has asked for one.
+  bool Has(const ServedGroup& group) const;
+
   // Whose time is over.
   std::vector<Lost> Tick(Nanos now);
 
@@ -75,6 +78,8 @@ class Lenders {
   std::vector<Lender> List() const;
   // The daemon of this stream has servers, or is asked for some.
   bool Serves(HostId host) const;
+  // By which it serves; nothing if it lends nothing.
+  std::optional<Ipv4> AddressOf(HostId host) const;
 
  private:
   enum class Phase : uint8_t { kAsked, kServing };

@@ -89,8 +89,7 @@ TEST_F(LendersTest, ALegThatEndsIsToldWithItsFieldAndTheHost) {
   ASSERT_TRUE(lost);
   EXPECT_EQ(lost->group, kOne);
   EXPECT_EQ(lost->ip, kIp);
-  EXPECT_EQ(lost->why,
-            "the group's server on host h0 is lost: switch leaf1 sends what may not be (field kind)");
+  EXPECT_EQ(lost->why, "switch leaf1 sends what may not be (field kind)");
   EXPECT_THAT(lenders.List()[0].groups, ElementsAre("g2"));
 }
 
@@ -114,7 +113,7 @@ TEST_F(LendersTest, ADaemonThatHasStartedAnewHasLostItsServers) {
   lenders.OnGone(10, 5);
   const Lenders::Changes back = Say(6, {kTwo});
   EXPECT_THAT(Ids(back.lost), ElementsAre(1));
-  EXPECT_THAT(back.lost[0].why, HasSubstr("host h0"));
+  EXPECT_THAT(back.lost[0].why, HasSubstr("started anew"));
   EXPECT_EQ(Left(), 60u);
 }
 
@@ -176,6 +175,9 @@ TEST_F(LendersTest, AGroupOfAFormerManagerWaitsForItsServersDaemon) {
   EXPECT_THAT(Ids(Say(5, {kOne, {9, 1}}).lost), ElementsAre(2));
   EXPECT_THAT(lenders.Tick(61), IsEmpty());
   EXPECT_EQ(Left(), 60u);
+  EXPECT_TRUE(lenders.Has(kOne));
+  EXPECT_FALSE(lenders.Has(kTwo));
+  EXPECT_FALSE(lenders.Has({1, 2})) << "another life";
   lenders.Resume(kOther, kTwo, "g", 40, 60);
   EXPECT_THAT(Ids(lenders.Tick(60)), ElementsAre(2));
 }

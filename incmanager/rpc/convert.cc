@@ -36,12 +36,6 @@ static_assert(static_cast<int>(Path::kHosts) == proto::PATH_HOSTS && proto::Path
 static_assert(proto::Mode_MIN == proto::MODE_UNSPECIFIED &&
               proto::Mode_MAX == static_cast<int>(kModes.size()));
 
-// Of the hosts' queue pairs (docs/PROTOCOL.md, section 6): about 1 s of patience per try; 7 RNR retries mean
-// no limit.
-constexpr uint32_t kQpTimeout = 18;
-constexpr uint32_t kRetryCount = 7;
-constexpr uint32_t kRnrRetry = 7;
-constexpr uint32_t kMinRnrTimer = 1;
 constexpr size_t kMaxSaidBytes = 256;  // of what a rank says, and others are told
 
 // What is no mode stays none.

@@ -73,6 +73,28 @@ proto::HostInfo ToProto(const HostInfo& info) {
   return out;
 }
 
+proto::MakeServer ToProto(const ServerRequest& request) {
+  proto::MakeServer out;
+  *out.mutable_group() = ToProto(ServedGroup{.id = request.group_id, .generation = request.generation});
+  out.set_name(request.name);
+  out.set_world_size(request.world_size);
+  out.set_path_mtu(request.path_mtu);
+  out.set_message_packets(request.message_packets);
+  out.set_slots(request.slots);
+  out.set_accumulator_mtus(request.accumulator_mtus);
+  out.set_switch_name(request.switch_name);
+  out.set_remote_ip(Raw(request.switch_ip));
+  out.set_remote_qpn(request.switch_qpn);
+  out.set_send_psn(request.server_psn);
+  out.set_recv_psn(request.switch_psn);
+  out.set_super_frames(request.super_frames);
+  out.set_qp_timeout(kQpTimeout);
+  out.set_retry_cnt(kRetryCount);
+  out.set_rnr_retry(kRnrRetry);
+  out.set_min_rnr_timer(kMinRnrTimer);
+  return out;
+}
+
 std::string InWords(const HostInfo& info) {
   std::string out = info.ports.empty() ? "without a RoCE port" : "";
   for (const HostPort& port : info.ports)

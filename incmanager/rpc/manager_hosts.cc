@@ -72,7 +72,7 @@ void ManagerState::OnHostMessage(Nanos now, HostId host, const proto::FromHost& 
       return OnMessage(now, begun, said.message());
     }
     case proto::FromHost::kServerMade:
-      return OnServerMade(host, message.server_made());
+      return OnServerMade(now, host, message.server_made());
     case proto::FromHost::kServerEnded:
       return OnServerEnded(now, host, message.server_ended());
     case proto::FromHost::KIND_NOT_SET:
@@ -181,7 +181,7 @@ void ManagerState::JudgeHosts(Nanos now) {
   const auto serves = [this](HostId host) { return lenders_.Serves(host); };
   for (const HostId host : hosts_.Silent(now, serves)) DoubtHost(now, host);
   for (const HostDoubts::Doubt& doubt : doubts_.TakeOver(now)) LoseHost(now, doubt);
-  FollowLenders(now, {.lost = lenders_.Tick(now), .unwanted = {}});
+  TickLenders(now);
   AskHosts(now);
 }
 
