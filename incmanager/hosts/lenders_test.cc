@@ -14,7 +14,7 @@ using ::testing::IsEmpty;
 constexpr Ipv4 kIp{0x0a000001}, kOther{0x0a000002};
 constexpr ServedGroup kOne{1, 1}, kTwo{2, 1};
 
-class LendersTest : public testing::Test {
+class LendersTest : public ::testing::Test {
  protected:
   // The daemon of h0, with the servers that it says it has.
   Lenders::Changes Say(HostId host, std::vector<ServedGroup> served = {}) {
