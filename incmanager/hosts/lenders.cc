@@ -98,7 +98,7 @@ Lenders::Changes Lenders::OnGone(Nanos now, HostId host) {
   return changes;
 }
 
-Lenders::Changes Lenders::OnHostLost(const std::vector<Ipv4>& addresses, const std::string& why) {
+Lenders::Changes Lenders::OnHostLost(const std::set<Ipv4>& addresses, const std::string& why) {
   Changes changes;
   for (const Ipv4 ip : addresses) {
     const auto found = states_.find(ip);
@@ -109,24 +109,26 @@ Lenders::Changes Lenders::OnHostLost(const std::vector<Ipv4>& addresses, const s
   return changes;
 }
 
-std::optional<HostId> Lenders::Ask(Ipv4 ip, const ServedGroup& group, uint64_t bytes) {
+std::optional<HostId> Lenders::Ask(Ipv4 ip, const ServedGroup& group, const std::string& name,
+                                   uint64_t bytes) {
   const auto found = states_.find(ip);
   if (found == states_.end() || !found->second.host || Left(found->second) < bytes) return std::nullopt;
-  const Server asked{.generation = group.generation, .bytes = bytes};
+  const Server asked{.generation = group.generation, .name = name, .bytes = bytes};
   if (!found->second.servers.try_emplace(group.id, asked).second) return std::nullopt;
   return found->second.host;
 }
 
-bool Lenders::OnMade(HostId host, const ServedGroup& group, bool serves) {
+Lenders::Answer Lenders::OnMade(HostId host, const ServedGroup& group, bool serves) {
   State* const state = Find(host);
   Server* const server = state == nullptr ? nullptr : FindServer(state, group);
-  if (server == nullptr || server->phase != Phase::kAsked) return false;
+  if (server == nullptr) return Answer::kUnwanted;
+  if (server->phase == Phase::kServing) return Answer::kRepeated;
   if (serves) {
     server->phase = Phase::kServing;
   } else {
     state->servers.erase(group.id);
   }
-  return true;
+  return Answer::kTaken;
 }
 
 std::optional<Lenders::Lost> Lenders::OnEnded(HostId host, const ServedGroup& group, const std::string& field,
@@ -151,9 +153,11 @@ std::optional<HostId> Lenders::Remove(const ServedGroup& group) {
   return std::nullopt;
 }
 
-void Lenders::Resume(Ipv4 ip, const ServedGroup& group, uint64_t bytes, Nanos until) {
+void Lenders::Resume(Ipv4 ip, const ServedGroup& group, const std::string& name, uint64_t bytes,
+                     Nanos until) {
   State& state = states_[ip];
   state.servers[group.id] = {.generation = group.generation,
+                             .name = name,
                              .bytes = bytes,
                              .phase = Phase::kServing,
                              .away_until = state.host ? kNever : until};
@@ -181,9 +185,13 @@ std::vector<Lenders::Lender> Lenders::List() const {
   std::vector<Lender> all;
   for (const auto& [ip, state] : states_) {
     if (!state.host) continue;
-    Lender& lender = all.emplace_back(
-        Lender{.ip = ip, .name = state.name, .bytes = state.bytes, .left = Left(state), .groups = {}});
-    for (const auto& [id, server] : state.servers) lender.groups.push_back({id, server.generation});
+    Lender& lender = all.emplace_back(Lender{.host = *state.host,
+                                             .ip = ip,
+                                             .name = state.name,
+                                             .bytes = state.bytes,
+                                             .left = Left(state),
+                                             .groups = {}});
+    for (const auto& [id, server] : state.servers) lender.groups.push_back(server.name);
   }
   return all;
 }

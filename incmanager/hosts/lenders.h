@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,29 +15,16 @@
 
 namespace epic::manager {
 
-// A life of a group.
-struct ServedGroup {
-  uint64_t id = 0;
-  uint32_t generation = 0;
-  bool operator==(const ServedGroup&) const = default;
-};
-
-// See FallbackOffer in proto/manager.proto.
-struct FallbackOffer {
-  uint64_t bytes = 0;
-  Ipv4 ip{};  // one of the host's ports
-  std::vector<ServedGroup> served;
-};
-
 class Lenders {
  public:
   // What a host lends. It is known by the address by which it serves.
   struct Lender {
+    HostId host = 0;
     Ipv4 ip{};
     std::string name;
     uint64_t bytes = 0;
     uint64_t left = 0;
-    std::vector<ServedGroup> groups;  // that have some, or have asked for some
+    std::vector<std::string> groups;  // that have some, or have asked for some: their names, by id
   };
   // A group has no server any more.
   struct Lost {
@@ -60,20 +48,25 @@ class Lenders {
   Changes OnGone(Nanos now, HostId host);
   static constexpr Nanos kBackWithin = 3 * kSecond;
   // The host with one of these addresses does not live. why: for people.
-  Changes OnHostLost(const std::vector<Ipv4>& addresses, const std::string& why);
+  Changes OnHostLost(const std::set<Ipv4>& addresses, const std::string& why);
 
   // A server of the group is asked for, of a lender that is here and has so many bytes left: the daemon that
   // is to be asked; nothing if it is not so any more, or the group has one.
-  std::optional<HostId> Ask(Ipv4 ip, const ServedGroup& group, uint64_t bytes);
-  // What it has answered, and whether it serves. False if it was not asked: one that it has made is unwanted.
-  bool OnMade(HostId host, const ServedGroup& group, bool serves);
+  std::optional<HostId> Ask(Ipv4 ip, const ServedGroup& group, const std::string& name, uint64_t bytes);
+  // What a daemon has answered to that: it serves, or not.
+  enum class Answer : uint8_t {
+    kTaken,     // the group has its server, or has none
+    kRepeated,  // it has one by an earlier answer
+    kUnwanted,  // nobody waits for it: if it serves, the server is to be removed
+  };
+  Answer OnMade(HostId host, const ServedGroup& group, bool serves);
   // A leg has ended, by the daemon's word. field: of a malformed message; else empty.
   std::optional<Lost> OnEnded(HostId host, const ServedGroup& group, const std::string& field,
                               const std::string& message);
   // The group wants its server no more: the daemon that is to be told, if there is one.
   std::optional<HostId> Remove(const ServedGroup& group);
   // A group of a former manager has a server there, whose daemon has until then to say so.
-  void Resume(Ipv4 ip, const ServedGroup& group, uint64_t bytes, Nanos until);
+  void Resume(Ipv4 ip, const ServedGroup& group, const std::string& name, uint64_t bytes, Nanos until);
 
   // Whose time is over.
   std::vector<Lost> Tick(Nanos now);
@@ -87,6 +80,7 @@ class Lenders {
   enum class Phase : uint8_t { kAsked, kServing };
   struct Server {
     uint32_t generation = 0;
+    std::string name;  // the group's
     uint64_t bytes = 0;
     Phase phase = Phase::kAsked;
     Nanos away_until = kNever;  // its daemon is not here; kNever: it is

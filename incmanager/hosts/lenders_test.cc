@@ -10,6 +10,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using Answer = Lenders::Answer;
 
 constexpr Ipv4 kIp{0x0a000001}, kOther{0x0a000002};
 constexpr ServedGroup kOne{1, 1}, kTwo{2, 1};
@@ -22,9 +23,10 @@ class LendersTest : public ::testing::Test {
   }
   // h0 serves the group, with 40 of its 100 bytes.
   void Serve(HostId host, const ServedGroup& group) {
-    ASSERT_EQ(lenders.Ask(kIp, group, 40), host);
-    ASSERT_TRUE(lenders.OnMade(host, group, true));
+    ASSERT_EQ(lenders.Ask(kIp, group, NameOf(group), 40), host);
+    ASSERT_EQ(lenders.OnMade(host, group, true), Answer::kTaken);
   }
+  static std::string NameOf(const ServedGroup& group) { return "g" + std::to_string(group.id); }
   uint64_t Left() {
     const auto all = lenders.List();
     return all.empty() ? 0 : all[0].left;
@@ -39,26 +41,28 @@ class LendersTest : public ::testing::Test {
 };
 
 TEST_F(LendersTest, GroupsGetWhatIsLeft) {
-  EXPECT_EQ(lenders.Ask(kIp, kOne, 40), std::nullopt) << "nobody lends";
+  EXPECT_EQ(lenders.Ask(kIp, kOne, "g", 40), std::nullopt) << "nobody lends";
   EXPECT_THAT(lenders.OnInfo(7, "h9", std::nullopt).lost, IsEmpty());
   EXPECT_THAT(lenders.List(), IsEmpty());
   Say(5);
-  EXPECT_EQ(lenders.Ask(kOther, kOne, 40), std::nullopt);
+  EXPECT_EQ(lenders.Ask(kOther, kOne, "g", 40), std::nullopt);
   EXPECT_FALSE(lenders.Serves(5));
-  EXPECT_EQ(lenders.Ask(kIp, kOne, 40), 5u);
+  EXPECT_EQ(lenders.Ask(kIp, kOne, "g1", 40), 5u);
   EXPECT_EQ(Left(), 60u) << "also of what has not been answered";
   EXPECT_TRUE(lenders.Serves(5));
   EXPECT_FALSE(lenders.Serves(7));
-  EXPECT_EQ(lenders.Ask(kIp, kOne, 40), std::nullopt) << "it has one";
-  EXPECT_EQ(lenders.Ask(kIp, kTwo, 61), std::nullopt);
-  EXPECT_EQ(lenders.Ask(kIp, kTwo, 60), 5u);
+  EXPECT_EQ(lenders.Ask(kIp, kOne, "g", 40), std::nullopt) << "it has one";
+  EXPECT_EQ(lenders.Ask(kIp, kTwo, "g", 61), std::nullopt);
+  EXPECT_EQ(lenders.Ask(kIp, kTwo, "g2", 60), 5u);
   EXPECT_EQ(Left(), 0u);
   ASSERT_EQ(lenders.List().size(), 1u);
   EXPECT_EQ(lenders.List()[0].name, "h0");
   EXPECT_EQ(lenders.List()[0].bytes, 100u);
-  EXPECT_THAT(lenders.List()[0].groups, ElementsAre(kOne, kTwo));
-  EXPECT_TRUE(lenders.OnMade(5, kOne, true));
-  EXPECT_TRUE(lenders.OnMade(5, kTwo, false)) << "refused";
+  EXPECT_THAT(lenders.List()[0].groups, ElementsAre("g1", "g2"));
+  EXPECT_EQ(lenders.OnMade(5, kOne, true), Answer::kTaken);
+  EXPECT_EQ(lenders.OnMade(5, kTwo, false), Answer::kTaken) << "refused";
+  EXPECT_EQ(Left(), 60u);
+  for (const bool serves : {true, false}) EXPECT_EQ(lenders.OnMade(5, kOne, serves), Answer::kRepeated);
   EXPECT_EQ(Left(), 60u);
   EXPECT_EQ(lenders.Remove(kOne), 5u);
   EXPECT_EQ(lenders.Remove(kOne), std::nullopt);
@@ -67,12 +71,12 @@ TEST_F(LendersTest, GroupsGetWhatIsLeft) {
 
 TEST_F(LendersTest, AnAnswerToWhatIsNotAskedAnyMoreIsNobodys) {
   Say(5);
-  EXPECT_FALSE(lenders.OnMade(5, kOne, true));
-  ASSERT_TRUE(lenders.Ask(kIp, kOne, 40));
-  EXPECT_FALSE(lenders.OnMade(6, kOne, true)) << "of another daemon";
-  EXPECT_FALSE(lenders.OnMade(5, {1, 2}, true)) << "of another life";
+  EXPECT_EQ(lenders.OnMade(5, kOne, true), Answer::kUnwanted);
+  ASSERT_TRUE(lenders.Ask(kIp, kOne, "g", 40));
+  EXPECT_EQ(lenders.OnMade(6, kOne, true), Answer::kUnwanted) << "of another daemon";
+  EXPECT_EQ(lenders.OnMade(5, {1, 2}, true), Answer::kUnwanted) << "of another life";
   EXPECT_TRUE(lenders.Remove(kOne));
-  EXPECT_FALSE(lenders.OnMade(5, kOne, true)) << "it is not wanted any more";
+  EXPECT_EQ(lenders.OnMade(5, kOne, true), Answer::kUnwanted) << "it is not wanted any more";
 }
 
 TEST_F(LendersTest, ALegThatEndsIsToldWithItsFieldAndTheHost) {
@@ -87,7 +91,7 @@ TEST_F(LendersTest, ALegThatEndsIsToldWithItsFieldAndTheHost) {
   EXPECT_EQ(lost->ip, kIp);
   EXPECT_EQ(lost->why,
             "the group's server on host h0 is lost: switch leaf1 sends what may not be (field kind)");
-  EXPECT_THAT(lenders.List()[0].groups, ElementsAre(kTwo));
+  EXPECT_THAT(lenders.List()[0].groups, ElementsAre("g2"));
 }
 
 TEST_F(LendersTest, ADaemonThatComesBackWithItsServersGoesOn) {
@@ -95,7 +99,7 @@ TEST_F(LendersTest, ADaemonThatComesBackWithItsServersGoesOn) {
   Serve(5, kOne);
   EXPECT_THAT(lenders.OnGone(10, 5).lost, IsEmpty());
   EXPECT_THAT(lenders.List(), IsEmpty()) << "it lends nothing new";
-  EXPECT_EQ(lenders.Ask(kIp, kTwo, 10), std::nullopt);
+  EXPECT_EQ(lenders.Ask(kIp, kTwo, "g", 10), std::nullopt);
   const Lenders::Changes back = Say(6, {kOne});
   EXPECT_THAT(back.lost, IsEmpty());
   EXPECT_THAT(back.unwanted, IsEmpty());
@@ -130,7 +134,7 @@ TEST_F(LendersTest, ADaemonThatStaysAwayLosesItsServers) {
 
 TEST_F(LendersTest, WhatWasAskedOfADaemonThatIsGoneIsLostAtOnce) {
   Say(5);
-  ASSERT_TRUE(lenders.Ask(kIp, kOne, 40));
+  ASSERT_TRUE(lenders.Ask(kIp, kOne, "g", 40));
   EXPECT_THAT(Ids(lenders.OnGone(10, 5).lost), ElementsAre(1));
   EXPECT_THAT(lenders.Tick(kSecond * 100), IsEmpty());
 }
@@ -138,9 +142,9 @@ TEST_F(LendersTest, WhatWasAskedOfADaemonThatIsGoneIsLostAtOnce) {
 // The list in what a daemon says of itself may be older than what it has just answered.
 TEST_F(LendersTest, WhatADaemonSaysOfItselfAgainEndsNothing) {
   Say(5);
-  ASSERT_TRUE(lenders.Ask(kIp, kOne, 40));
+  ASSERT_TRUE(lenders.Ask(kIp, kOne, "g", 40));
   EXPECT_THAT(Say(5).lost, IsEmpty());
-  EXPECT_TRUE(lenders.OnMade(5, kOne, true));
+  EXPECT_EQ(lenders.OnMade(5, kOne, true), Answer::kTaken);
   EXPECT_THAT(Say(5).lost, IsEmpty());
   EXPECT_EQ(lenders.Remove(kOne), 5u);
   EXPECT_THAT(Say(5, {kOne}).unwanted, IsEmpty()) << "it will hear of that";
@@ -151,7 +155,7 @@ TEST_F(LendersTest, AHostThatLendsNoMoreOrByAnotherAddressHasLostItsServers) {
   Serve(5, kOne);
   const auto moved = lenders.OnInfo(5, "h0", FallbackOffer{.bytes = 100, .ip = kOther, .served = {}});
   EXPECT_THAT(Ids(moved.lost), ElementsAre(1));
-  ASSERT_EQ(lenders.Ask(kOther, kTwo, 40), 5u);
+  ASSERT_EQ(lenders.Ask(kOther, kTwo, "g", 40), 5u);
   EXPECT_THAT(Ids(lenders.OnInfo(5, "h0", std::nullopt).lost), ElementsAre(2));
   EXPECT_THAT(lenders.List(), IsEmpty());
 }
@@ -166,13 +170,13 @@ TEST_F(LendersTest, AHostThatIsLostTakesItsServersAlong) {
 }
 
 TEST_F(LendersTest, AGroupOfAFormerManagerWaitsForItsServersDaemon) {
-  lenders.Resume(kIp, kOne, 40, 60);
-  lenders.Resume(kIp, kTwo, 40, 60);
+  lenders.Resume(kIp, kOne, "g", 40, 60);
+  lenders.Resume(kIp, kTwo, "g", 40, 60);
   EXPECT_THAT(lenders.Tick(59), IsEmpty());
   EXPECT_THAT(Ids(Say(5, {kOne, {9, 1}}).lost), ElementsAre(2));
   EXPECT_THAT(lenders.Tick(61), IsEmpty());
   EXPECT_EQ(Left(), 60u);
-  lenders.Resume(kOther, kTwo, 40, 60);
+  lenders.Resume(kOther, kTwo, "g", 40, 60);
   EXPECT_THAT(Ids(lenders.Tick(60)), ElementsAre(2));
 }
 

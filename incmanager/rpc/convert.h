@@ -53,6 +53,8 @@ proto::ExplainReply ToProto(const Topology& topology, const Placement& placement
 // Errors: INVALID_ARGUMENT naming the port.
 StatusOr<HostInfo> FromProto(const proto::HostInfo& info);
 proto::HostInfo ToProto(const HostInfo& info);
+ServedGroup FromProto(const proto::ServedGroup& group);
+proto::ServedGroup ToProto(const ServedGroup& group);
 // Its ports, as "vec0 10.0.0.1, vec1 10.0.1.1".
 std::string InWords(const HostInfo& info);
 

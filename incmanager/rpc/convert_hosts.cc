@@ -29,6 +29,26 @@ StatusOr<HostInfo> FromProto(const proto::HostInfo& info) {
     to.rate_mbps = port.rate_mbps();
     to.max_path_mtu = port.max_path_mtu();
   }
+  if (!info.has_fallback()) return out;
+  FallbackOffer& offer = out.fallback.emplace();
+  offer.bytes = info.fallback().bytes();
+  offer.ip = Ipv4{info.fallback().ip()};
+  if (std::ranges::find(out.ports, offer.ip, &HostPort::ip) == out.ports.end()) {
+    return MakeStatus(StatusCode::kInvalidArgument,
+                      fmt::format("fallback: {} is the address of none of its ports", ToString(offer.ip)));
+  }
+  for (const proto::ServedGroup& group : info.fallback().served()) offer.served.push_back(FromProto(group));
+  return out;
+}
+
+ServedGroup FromProto(const proto::ServedGroup& group) {
+  return {.id = group.group_id(), .generation = group.generation()};
+}
+
+proto::ServedGroup ToProto(const ServedGroup& group) {
+  proto::ServedGroup out;
+  out.set_group_id(group.id);
+  out.set_generation(group.generation);
   return out;
 }
 
@@ -46,6 +66,10 @@ proto::HostInfo ToProto(const HostInfo& info) {
     to.set_rate_mbps(port.rate_mbps);
     to.set_max_path_mtu(port.max_path_mtu);
   }
+  if (info.fallback) {
+    out.mutable_fallback()->set_bytes(info.fallback->bytes);
+    out.mutable_fallback()->set_ip(Raw(info.fallback->ip));
+  }
   return out;
 }
 
@@ -53,6 +77,7 @@ std::string InWords(const HostInfo& info) {
   std::string out = info.ports.empty() ? "without a RoCE port" : "";
   for (const HostPort& port : info.ports)
     out += fmt::format("{}{} {}", out.empty() ? "" : ", ", port.ifname, ToString(port.ip));
+  if (info.fallback) out += fmt::format(", lends {} bytes", info.fallback->bytes);
   return out;
 }
 

@@ -20,6 +20,7 @@
 #include "incmanager/groups/switch_table.h"
 #include "incmanager/hosts/host_doubts.h"
 #include "incmanager/hosts/host_table.h"
+#include "incmanager/hosts/lenders.h"
 #include "incmanager/rpc/held_joins.h"
 #include "incmanager/rpc/kept.h"
 #include "incmanager/rpc/refusal_rate.h"
@@ -246,6 +247,11 @@ class ManagerState : private GroupWorld {
   void DoubtHost(Nanos now, HostId host);
   void LoseHost(Nanos now, const HostDoubts::Doubt& doubt);
   void AskHosts(Nanos now);
+  // Of hosts that lend memory: manager_lenders.cc.
+  void FollowLenders(Nanos now, const Lenders::Changes& changes);
+  void OnServerMade(HostId host, const proto::ServerMade& made);
+  void OnServerEnded(Nanos now, HostId host, const proto::ServerEnded& ended);
+  void RemoveServer(HostId host, const ServedGroup& group);
   // To a rank, by its own stream or its host's.
   void Tell(SessionId session, const proto::ServerMessage& message, bool last);
   // What promises nothing (ManagerWorld::SendAtOnce).
@@ -277,6 +283,7 @@ class ManagerState : private GroupWorld {
   GroupLife groups_;
   HostTable hosts_;
   HostDoubts doubts_;
+  Lenders lenders_;
   SessionId next_session_ = 1;
   std::set<SessionId> over_;  // sessions that have been told their last
   HealthWatch watch_;
