@@ -100,8 +100,8 @@ TEST_F(PoolControlTest, AGroupWithAServerIsInstalledDumpedAndRemoved) {
   const proto::DumpReply dump = control_.Dump();
   ASSERT_EQ(dump.groups_size(), 1);
   EXPECT_EQ(dump.groups(0).config().SerializeAsString(), Request().group().SerializeAsString());
-  for (const char* name : {"pool_claims", "pool_evictions", "pool_downgrades", "pool_passes", "splits",
-                           "server_bytes_sent", "server_bytes_back"})
+  for (const char* name :
+       {"claims", "evictions", "downgrades", "passes", "splits", "server_bytes_sent", "server_bytes_back"})
     EXPECT_EQ(Value(dump.groups(0), name), 0u);
   EXPECT_EQ(dump.groups(0).server().config().remote_ip(), 0x0a000003u);
   EXPECT_FALSE(dump.info().contexts(0).has_leg());

@@ -196,7 +196,7 @@ bool TakeSum(Context& ctx, const roce::Completion& done, Env& env) {
     return false;
   }
   state.fetching.pop_front();
-  state.counters.bytes_back += done.bytes;
+  state.counters.server_bytes_back += done.bytes;
   Slot& slot = SlotOf(ctx, fetch.index, env.arena);
   slot.buffer = fetch.buffer;
   slot.loaded = true;

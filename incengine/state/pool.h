@@ -31,6 +31,9 @@ enum class PoolPolicy : uint8_t {
   kCoin,      // it wins by a bit of a hash
 };
 
+inline constexpr std::array kPoolPolicies = {PoolPolicy::kPriority, PoolPolicy::kFcfs, PoolPolicy::kAlways,
+                                             PoolPolicy::kCoin};
+
 // As users say and see them: "any", "hash"; "priority", "fcfs", "always", "coin".
 const char* Name(PoolAddressing addressing);
 const char* Name(PoolPolicy policy);
@@ -65,10 +68,10 @@ struct PoolCounters {
 };
 
 inline constexpr auto kPoolCounters = std::to_array<CounterRow<PoolCounters>>({
-    {"pool_claims", &PoolCounters::claims},
-    {"pool_evictions", &PoolCounters::evictions},
-    {"pool_downgrades", &PoolCounters::downgrades},
-    {"pool_passes", &PoolCounters::passes},
+    {"claims", &PoolCounters::claims},
+    {"evictions", &PoolCounters::evictions},
+    {"downgrades", &PoolCounters::downgrades},
+    {"passes", &PoolCounters::passes},
 });
 static_assert(HasEach(kPoolCounters));
 

@@ -34,15 +34,15 @@ enum class LegFailure : uint8_t {
 };
 
 struct LegCounters {
-  uint64_t splits = 0;      // indices of which a part has been sent
-  uint64_t bytes_sent = 0;  // in parts
-  uint64_t bytes_back = 0;  // in sums
+  uint64_t splits = 0;             // indices of which a part has been sent
+  uint64_t server_bytes_sent = 0;  // in parts
+  uint64_t server_bytes_back = 0;  // in sums
 };
 
 inline constexpr auto kLegCounters = std::to_array<CounterRow<LegCounters>>({
     {"splits", &LegCounters::splits},
-    {"server_bytes_sent", &LegCounters::bytes_sent},
-    {"server_bytes_back", &LegCounters::bytes_back},
+    {"server_bytes_sent", &LegCounters::server_bytes_sent},
+    {"server_bytes_back", &LegCounters::server_bytes_back},
 });
 static_assert(HasEach(kLegCounters));
 

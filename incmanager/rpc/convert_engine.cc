@@ -161,8 +161,8 @@ void AddTrouble(const proto::DumpReply& tables, uint64_t group_id, proto::TreeNo
       if (const uint64_t count = value(group.counters(), name); count != 0) add(name, count);
     }
     if (group.has_server()) {
-      for (const char* name : {"pool_claims", "pool_evictions", "pool_downgrades", "pool_passes", "splits",
-                               "server_bytes_sent", "server_bytes_back"}) {
+      for (const char* name : {"claims", "evictions", "downgrades", "passes", "splits", "server_bytes_sent",
+                               "server_bytes_back"}) {
         proto::Counter& counter = *node->add_pool();
         counter.set_name(name);
         counter.set_value(value(group.counters(), name));

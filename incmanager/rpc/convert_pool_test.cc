@@ -110,9 +110,8 @@ TEST(ConvertPool, PeopleAreShownTheServerAndWhatTheGroupHasHadOfThePool) {
   AddTrouble(dump, state.group_id(), state.mutable_tree(0));
   const std::string lines = PoolLines(state);
   EXPECT_THAT(lines, HasSubstr("server      h3, which lends "));
-  EXPECT_THAT(lines,
-              HasSubstr("pool        pool_claims 0, pool_evictions 0, pool_downgrades 0, pool_passes 0, "
-                        "splits 12, server_bytes_sent 0, server_bytes_back 0\n"));
+  EXPECT_THAT(lines, HasSubstr("pool        claims 0, evictions 0, downgrades 0, passes 0, "
+                               "splits 12, server_bytes_sent 0, server_bytes_back 0\n"));
   EXPECT_THAT(RenderGroup(state), HasSubstr(lines));
   state.mutable_server()->set_of_a_rank(true);
   EXPECT_THAT(PoolLines(state), HasSubstr(", though ranks are on it: no other host lends enough\n"));
