@@ -65,7 +65,9 @@ void BM_Steps(benchmark::State& state) {
   }
   state.counters["steps/s"] = benchmark::Counter(static_cast<double>(steps), benchmark::Counter::kIsRate);
 }
-BENCHMARK(BM_Steps)->DenseRange(1, static_cast<int64_t>(kModes.size()))->Unit(benchmark::kMicrosecond);
+BENCHMARK(BM_Steps)
+    ->DenseRange(1, static_cast<int64_t>(kModesOfOwnMemory.size()))
+    ->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace epic::check

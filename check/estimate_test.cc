@@ -47,7 +47,7 @@ TEST(EstimateTest, NeverLessThanIsKnownAndNothingOfNothing) {
 }
 
 TEST(EstimateTest, ARunWithoutFaultsEnds) {
-  for (const Mode each : AllModes()) {
+  for (const Mode each : ModesOfOwnMemory()) {
     const std::string mode = std::to_string(NumberOf(each));
     Model model = ModelOf({.mode = mode, .topology = "star-2", .faults = {.losses = 3, .late_timers = 2}});
     const int64_t steps = StepsOfARun(model);

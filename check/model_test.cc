@@ -241,7 +241,7 @@ TEST(ModelTest, TimePassesWhileATimerIsLateAsOftenAsItMay) {
 }
 
 TEST(ModelTest, WithoutLateTimersNoneIs) {
-  for (const Mode each : AllModes()) {
+  for (const Mode each : ModesOfOwnMemory()) {
     const std::string mode = std::to_string(NumberOf(each));
     Model model = ModelOf({.mode = mode, .topology = "star-2", .faults = {.losses = 1, .timeouts = 1}});
     for (const uint64_t seed : Seeds(20)) {

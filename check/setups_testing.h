@@ -33,9 +33,9 @@ inline Setup RandomSetup(sim::Choices& choices) {
       "reducescatter", "allgather", "reduce@1,allreduce", "broadcast@1,reduce,barrier"};
   // Each mode, and trees of modes that mix.
   std::vector<std::string> modes;
-  for (const Mode mode : AllModes()) modes.push_back(std::to_string(NumberOf(mode)));
-  for (const Mode one : AllModes()) {
-    for (const Mode other : AllModes()) {
+  for (const Mode mode : ModesOfOwnMemory()) modes.push_back(std::to_string(NumberOf(mode)));
+  for (const Mode one : ModesOfOwnMemory()) {
+    for (const Mode other : ModesOfOwnMemory()) {
       if (one == other || !MayMix(one, other)) continue;
       const std::string a = std::to_string(NumberOf(one)), b = std::to_string(NumberOf(other));
       modes.insert(modes.end(), {a + b + b, a + b + a});

@@ -116,7 +116,7 @@ void Snapshot::Inlined(A& a, Of<A, roce::QueuePair>& qp) {
 template <typename A>
 void Snapshot::Pooled(A& a, Of<A, engine::Engine>& engine, Of<A, engine::Context>& ctx) {
   auto& [qp, pool_at, buffer_bytes, own_at, own_taken, priority, opened_end, freed_end, held, whole, fetching,
-         poll, end, let_go, bytes_sent, bytes_back] = *ctx.pooled;
+         poll, end, let_go, counters] = *ctx.pooled;
   NotSaved(pool_at, priority);
   check::Regions buffers;
   buffers.Add({static_cast<const uint8_t*>(nullptr), engine.pool_->buffers() * buffer_bytes});
@@ -132,7 +132,7 @@ void Snapshot::Pooled(A& a, Of<A, engine::Engine>& engine, Of<A, engine::Context
     auto& [index, buffer] = fetch;
     a.Numbers(index, buffer);
   });
-  if constexpr (A::kReads) bytes_sent = bytes_back = 0;
+  if constexpr (A::kReads) counters = {};
 }
 
 template <typename A>

@@ -45,7 +45,7 @@ TEST(SymmetryTest, NoneWhereSomethingTellsNodesApart) {
 }
 
 TEST(SymmetryTest, OnlyModesWhoseChildrenAreAlikeHaveAny) {
-  for (const ModeInfo& row : kModes) {
+  for (const ModeInfo& row : kModesOfOwnMemory) {
     const std::string mode = std::to_string(NumberOf(row.mode));
     EXPECT_EQ(Of({.mode = mode, .topology = "star-3"}).size(), row.children_alike ? 6u : 1u) << row.numeral;
   }

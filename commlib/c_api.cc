@@ -18,6 +18,7 @@ static_assert(epicInternalError == static_cast<int>(epic::ErrorCode::kInternal))
 static_assert(epicPathNetwork == static_cast<int>(epic::PathChoice::kNetwork) &&
               epicPathHosts == static_cast<int>(epic::PathChoice::kHosts));
 static_assert(epicLinkLost == static_cast<int>(epic::ErrorCode::kLinkLost) &&
+              epicFallbackLost == static_cast<int>(epic::ErrorCode::kFallbackLost) &&
               epicNotFinite == static_cast<int>(epic::ErrorCode::kNotFinite));
 
 namespace {

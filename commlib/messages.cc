@@ -51,6 +51,8 @@ const char* ErrorName(ErrorCode code) {
       return "internal";
     case ErrorCode::kLinkLost:
       return "link lost";
+    case ErrorCode::kFallbackLost:
+      return "fallback lost";
     case ErrorCode::kNotFinite:
       return "not finite";
   }

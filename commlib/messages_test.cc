@@ -154,7 +154,7 @@ TEST(MessagesTest, QuantisedCallsAreToldAsTheyWereMade) {
 }
 
 TEST(MessagesTest, EveryCodeHasItsName) {
-  for (int code = 0; code <= static_cast<int>(ErrorCode::kLinkLost); ++code) {
+  for (int code = 0; code <= static_cast<int>(ErrorCode::kFallbackLost); ++code) {
     EXPECT_STRNE(ErrorName(static_cast<ErrorCode>(code)), "unknown error") << code;
   }
   EXPECT_STREQ(ErrorName(ErrorCode::kNotFinite), "not finite");

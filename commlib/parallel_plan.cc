@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::string_view kMark = "parallel: ";
 // Of these HOST.md says that all ranks have them; the others are one rank's, and kAborted elsewhere.
-constexpr std::array kEverybodys = {ErrorCode::kMismatch, ErrorCode::kRankLost, ErrorCode::kSwitchLost,
-                                    ErrorCode::kLinkLost, ErrorCode::kNotFinite};
+constexpr std::array kEverybodys = {ErrorCode::kMismatch, ErrorCode::kRankLost,     ErrorCode::kSwitchLost,
+                                    ErrorCode::kLinkLost, ErrorCode::kFallbackLost, ErrorCode::kNotFinite};
 
 template <size_t n>
 bool Put(const std::string& text, std::array<char, n>* out) {

@@ -75,7 +75,7 @@ Error Told(const Error& error) {
 
 TEST(ParallelPlanTest, WhatAllRanksAreToHaveKeepsItsCodeOnTheWay) {
   for (const ErrorCode code : {ErrorCode::kMismatch, ErrorCode::kRankLost, ErrorCode::kSwitchLost,
-                               ErrorCode::kLinkLost, ErrorCode::kNotFinite}) {
+                               ErrorCode::kLinkLost, ErrorCode::kFallbackLost, ErrorCode::kNotFinite}) {
     const Error told = Told({code, "ring 1: rank 2 is lost: why: so"});
     EXPECT_EQ(told.code(), code);
     EXPECT_EQ(told.message(), "ring 1: rank 2 is lost: why: so");

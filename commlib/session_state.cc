@@ -15,11 +15,12 @@ namespace epic::internal {
 namespace {
 
 static_assert(static_cast<int>(ErrorCode::kLinkLost) == static_cast<int>(proto::ERROR_LINK_LOST) &&
+              static_cast<int>(ErrorCode::kFallbackLost) == static_cast<int>(proto::ERROR_FALLBACK_LOST) &&
               static_cast<int>(ErrorCode::kNotFinite) == static_cast<int>(proto::ERROR_NOT_FINITE));
 
 Error FromProto(const proto::Failure& failure) {
   const int code = failure.code();
-  const bool known = (code > 0 && code <= static_cast<int>(ErrorCode::kLinkLost)) ||
+  const bool known = (code > 0 && code <= static_cast<int>(ErrorCode::kFallbackLost)) ||
                      code == static_cast<int>(ErrorCode::kNotFinite);
   return {known ? static_cast<ErrorCode>(code) : ErrorCode::kInternal, failure.message()};
 }

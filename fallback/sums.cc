@@ -53,7 +53,9 @@ std::string_view Sums::Open(std::span<const uint8_t> bytes) {
   const ControlField wrong =
       WrongField(header, group_.world_size, uint64_t{group_.message_packets} * group_.path_mtu);
   if (wrong != ControlField::kNone || header.status != ControlStatus::kOk) return "header";
-  if (Reduces(header.collective) && !CanReduce(header.op, header.type)) return "header";
+  const bool reduces = Reduces(header.collective);
+  if (reduces && !CanReduce(header.op, header.type)) return "header";
+  if (reduces && AccumulatorFactor(header.type) > group_.accumulator_mtus) return "header";
   const DataLayout layout = LayoutOf(header, group_.path_mtu, group_.message_packets);
   if (!calls_.empty() &&
       open->control_index < calls_.back().open.control_index + calls_.back().layout.indices()) {

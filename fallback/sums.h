@@ -23,6 +23,7 @@ struct Group {
   uint32_t path_mtu = 0;         // bytes
   uint32_t message_packets = 0;  // M
   uint32_t slots = 0;            // N: no more indices can be summed at one time
+  uint32_t accumulator_mtus = kMostAccumulatorFactor;  // calls of types that take more are refused
 };
 
 class Sums {

@@ -101,6 +101,15 @@ TEST_F(SumsTest, WhatIsMalformedIsNamed) {
   EXPECT_EQ(Open(AllReduceOf(64), 2), "control_index") << "within the call before it";
 }
 
+TEST_F(SumsTest, ATypeWhoseSumsHaveNoRoomIsNoCallOfTheGroup) {
+  Group narrow = kGroup;
+  narrow.accumulator_mtus = 1;
+  sums = Sums(narrow);
+  EXPECT_EQ(Open(AllReduceOf(64, DataType::kFloat16)), "header");
+  EXPECT_EQ(Open({.collective = Collective::kBroadcast, .type = DataType::kFloat16, .count = 64}), "")
+      << "copies take no more than they have";
+}
+
 TEST_F(SumsTest, NoMoreIndicesThanTheGroupHasSlots) {
   EXPECT_EQ(Open(AllReduceOf(64 * 9)), "");
   for (Index index = 1; index <= 8; ++index) EXPECT_EQ(Part(index, 1), "");

@@ -22,7 +22,7 @@ target_compile_definitions(incengine PRIVATE EPIC_VERSION="${PROJECT_VERSION}" E
 set_target_properties(incengine PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/incengine")
 install(TARGETS incengine RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT daemons)
 
-epic_test(daemon_test SOURCES daemon/daemon_test.cc daemon/fence_test.cc daemon/watch_test.cc LIBS epic_switch_daemon spdlog::spdlog)
+epic_test(daemon_test SOURCES daemon/daemon_pool_test.cc daemon/daemon_test.cc daemon/fence_test.cc daemon/watch_test.cc LIBS epic_switch_daemon spdlog::spdlog)
 epic_test(shards_test THREADED engine SOURCES daemon/shards_fence_test.cc daemon/shards_test.cc LIBS epic_switch_daemon spdlog::spdlog)
 
 # What tests/netns, which scripts/test runs, calls the daemon with.

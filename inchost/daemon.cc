@@ -28,8 +28,10 @@
 #include "base/grpc/standing_by.h"
 #include "base/printable.h"
 #include "inchost/hello.h"
+#include "inchost/lending.h"
 #include "inchost/ports.h"
 #include "inchost/relay.h"
+#include "inchost/servers/servers.h"
 #include "io/unix_socket.h"
 #include "proto/manager.grpc.pb.h"
 
@@ -107,6 +109,7 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
   }
 
   Status Serve() {
+    if (const Status lends = Lend(); !lends.ok()) return lends;
     if (const Status claimed = io::ClaimSocketPath(options_.socket); !claimed.ok())
       return MakeStatus(claimed.code(), fmt::format("socket: {}", std::string(claimed.message())));
     // Programs of all users of the host connect to it.
@@ -171,6 +174,30 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
   }
 
  private:
+  // Before any thread of this daemon.
+  Status Lend() {
+    if (options_.fallback_bytes == 0) return absl::OkStatus();
+    const auto say = [this](const auto& said) {
+      const std::lock_guard lock(mutex_);
+      ToManager(Lending::ToManager(said, info_));
+    };
+    auto servers = Servers::Open({.bytes = options_.fallback_bytes, .ifname = options_.fallback_ifname},
+                                 {.made = say, .ended = say});
+    if (!servers.ok()) {
+      return MakeStatus(servers.status().code(),
+                        fmt::format("fallback: {}", std::string(servers.status().message())));
+    }
+    servers_ = *std::move(servers);
+    lending_ = Lending(servers_.get());
+    return absl::OkStatus();
+  }
+  // With the lock held: who the host is, and what it lends now.
+  void SayWho() {
+    proto::HostInfo info = info_;
+    lending_.AddTo(&info);
+    relay_.OnStream(Now(), info);
+  }
+
   // What a rank asks of the manager, served to the ranks of this host.
   class Service : public proto::Manager::WithCallbackMethod_Session<proto::Manager::Service> {
    public:
@@ -221,7 +248,7 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
       lock.lock();
       to_manager_.clear();
       stream_ = stream;
-      relay_.OnStream(Now(), info_);
+      SayWho();
       proto::ToHost message;
       while (true) {
         lock.unlock();
@@ -229,6 +256,7 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
         lock.lock();
         if (!ok) break;
         relay_.OnManager(Now(), message);
+        lending_.OnManager(message);
         if (!message.has_welcome()) continue;
         Say(fmt::format("registered at the manager {}", manager_.address()), true);
       }
@@ -240,6 +268,7 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
       context_ = nullptr;
       const std::string why = Why(status, StandsBy(context));
       if (!stop_) relay_.OnStreamEnd(why, status.error_code() == grpc::DEADLINE_EXCEEDED);
+      lending_.OnStreamEnd(Now());
       if (!stop_) Say(fmt::format("waiting for the manager at {}: {}", options_.manager, why), false);
       const auto warn = [](const std::string& line) { spdlog::warn("{}", Printable(line)); };
       const bool is_other = IsGone(status) || manager_.IsPassedOver(status, warn);
@@ -291,6 +320,7 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
       changed_.wait_for(lock, kTick,
                         [this] { return stop_ || (stream_ != nullptr && !to_manager_.empty()); });
       relay_.Tick(Now());
+      lending_.Tick(Now());
     }
   }
 
@@ -318,7 +348,7 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
   void TakeInfo(const proto::HostInfo& read) {
     if (read.SerializeAsString() == info_.SerializeAsString()) return;
     info_ = read;
-    if (stream_ != nullptr) relay_.OnStream(Now(), info_);
+    if (stream_ != nullptr) SayWho();
   }
 
   const HostOptions options_;
@@ -333,6 +363,7 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
   bool stop_ = false;
   proto::HostInfo info_;
   Relay relay_;
+  Lending lending_{nullptr};
   std::map<RankId, RankStream*> ranks_;
   RankId next_rank_ = 1;
   std::shared_ptr<ManagerStream> stream_;  // while it is read
@@ -342,6 +373,7 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
   Hellos hellos_;         // of the writer
   std::string said_, hello_wrong_;
   std::thread reader_, writer_, watcher_;
+  std::unique_ptr<Servers> servers_;  // if this host lends memory
 };
 
 StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const HostOptions& options) {

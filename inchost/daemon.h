@@ -15,14 +15,17 @@ struct HostOptions {
   std::string manager;  // as ManagerAddress takes it
   std::string socket;   // path of the Unix socket that ranks connect to
   std::string version;
+  uint64_t fallback_bytes = 0;  // that this host lends to groups of mode V; 0: none
+  std::string fallback_ifname;  // by whose RoCE port it serves them; empty: the first
   Nanos manager_wait;  // how long a rank waits for a manager that is away, above 0
 };
 
 class Daemon {
  public:
   // Serves ranks and speaks to the manager on threads of its own; a manager that is away is tried again every
-  // second. INVALID_ARGUMENT naming the option, also if there is no such host; ALREADY_EXISTS if another process listens on this socket,
-  // NOT_FOUND if its folder is missing, UNAVAILABLE if it cannot be had.
+  // second. INVALID_ARGUMENT naming the option, also if there is no such host; ALREADY_EXISTS if another
+  // process listens on this socket, NOT_FOUND if its folder is missing, UNAVAILABLE if it cannot be had. If
+  // it lends memory also the errors of Servers::Open.
   static StatusOr<std::unique_ptr<Daemon>> Start(const HostOptions& options);
   // Ends all sessions and removes the socket.
   ~Daemon();

@@ -22,8 +22,13 @@ constexpr int kExitUsage = 2;
 int main(int argc, char** argv) {
   // gRPC's own messages would bury ours, which say the same; the user's setting wins.
   setenv("GRPC_VERBOSITY", "NONE", 0);
-  epic::host::HostOptions options{
-      .name = "", .manager = "", .socket = "/run/epic/host.sock", .version = EPIC_VERSION, .manager_wait = 0};
+  epic::host::HostOptions options{.name = "",
+                                  .manager = "",
+                                  .socket = "/run/epic/host.sock",
+                                  .version = EPIC_VERSION,
+                                  .fallback_bytes = 0,
+                                  .fallback_ifname = "",
+                                  .manager_wait = 0};
   double manager_timeout_s = 10;
   std::string log_level = "info";
   epic::CommandLine line(
@@ -41,6 +46,11 @@ int main(int argc, char** argv) {
   line.Add("--manager-timeout", &manager_timeout_s, "how long ranks wait for the manager, in seconds")
       .From(0.1, 1e6)
       .ShowDefault();
+  line.Add("--fallback", &options.fallback_bytes,
+           "memory that this host lends to groups of mode pooled, for sums that find no room in their switch")
+      .Bytes();
+  line.Add("--fallback-interface", &options.fallback_ifname,
+           "network device by whose RoCE port it serves them (default: the first that is active)");
   line.Add("--log-level", &log_level, "trace, debug, info, warn or error")
       .OneOf({"trace", "debug", "info", "warn", "error"});
   if (const auto exit_code = line.Parse(argc, argv, kExitUsage)) return *exit_code;

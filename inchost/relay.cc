@@ -49,6 +49,8 @@ void Relay::OnManager(Nanos now, const proto::ToHost& message) {
       }
       return world_->ToRank(told.session(), told.message(), told.last());
     }
+    case proto::ToHost::kMakeServer:  // of no rank
+    case proto::ToHost::kRemoveServer:
     case proto::ToHost::KIND_NOT_SET:
       return;
   }

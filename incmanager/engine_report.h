@@ -55,10 +55,16 @@ struct RefusedReport {
   Nanos time = 0;  // from the first to the last
 };
 
+// Why the leg to a group's fallback server has ended; the numbers are those of LegEnd in proto/switch.proto.
+// One that only a later version knows is kOther.
+enum class LegEnd : uint8_t { kNone, kMessage, kRefused, kOverrun, kOther };
+
 // A context that a switch says it has.
 struct ContextReport {
   std::optional<uint32_t> generation;  // if it says so
   bool stopped = false;                // by SwitchTable.Fail
+  LegEnd leg_end = LegEnd::kNone;      // of a group with a fallback server: why the leg has ended
+  std::string leg_message;             // the same, for people
 };
 // By the ids of their groups.
 using ContextReports = std::map<uint64_t, ContextReport>;
@@ -77,11 +83,12 @@ struct EngineReport {
   Abilities abilities = Abilities::All();  // that it states
   std::string version;                     // of the engine
   bool by_hosts = true;  // calls of which the ranks only agree there may pass it, their data go by the hosts
-  uint64_t arena_bytes = 0;  // of its memory; 0: it does not say
+  uint64_t arena_bytes = 0;  // of its memory, but for its pool; 0: it does not say
   bool blocks = true;        // of which several groups may own a part (docs/PROTOCOL-BLOCKS.md)
   bool group_ports =
       true;  // it sends frames to a multicast group by the ports that it is told, else it floods
   std::vector<RefusedReport> refused;
+  uint32_t pool_buffer_bytes = 0;  // of each buffer of its pool; 0: it has none
 };
 
 }  // namespace epic::manager

@@ -29,6 +29,7 @@ enum class ErrorCode : uint8_t {
   kManagerLost = 18,
   kInternal = 19,
   kLinkLost = 20,
+  kFallbackLost = 21,
   kNotFinite = 30,
 };
 

@@ -22,7 +22,6 @@ struct ContextShape {
   uint32_t slots = 0;            // N
   uint32_t children = 0;
   bool has_parent = false;
-  bool pooled = false;  // payloads of slots lie in a pool that the switch's groups share
 };
 
 // The memory is given out in pieces of so many bytes, and each part begins with one.
@@ -38,7 +37,7 @@ inline constexpr size_t kSlotBytes = 24;
 // The payload of a slot on its way up: the sum, and in a reproducible group a contribution per child. None if
 // it lies in a pool.
 constexpr size_t SlotPayloadBytes(const ContextShape& shape) {
-  if (shape.pooled) return 0;
+  if (IsInPool(shape.mode)) return 0;
   const size_t contributions = shape.reproducible ? shape.children : 0;
   return (shape.accumulator_mtus + contributions) * shape.path_mtu;
 }
@@ -74,7 +73,7 @@ constexpr size_t RingsBytes(const ContextShape& shape) {
   return endpoints * ReceivedRingBytes(shape) + SumsRingBytes(shape);
 }
 
-// Of a group whose payloads lie in a pool: a buffer of its own, for one packet.
+// Of a group whose payloads lie in a pool: a buffer of its own, for a sum that comes back.
 constexpr size_t OwnBufferBytes(uint32_t path_mtu) { return path_mtu; }
 
 // N slots in a group's region, from `at` on, and behind them the payload of each.
@@ -128,10 +127,14 @@ constexpr ContextMemory MemoryOf(const ContextShape& shape) {
       break;
     case ContextParts::kUpAndDownPipe:
       memory.AddPipe(shape.slots, SlotPayloadBytes(shape));
-      memory.AddPipe(shape.slots, shape.pooled ? 0 : shape.path_mtu);
+      memory.AddPipe(shape.slots, shape.path_mtu);
+      break;
+    case ContextParts::kSlotsAndBuffer:
+      memory.AddPipe(shape.slots, 0);
+      memory.AddPipe(shape.slots, 0);
+      memory.AddOwn(OwnBufferBytes(shape.path_mtu));
       break;
   }
-  if (shape.pooled) memory.AddOwn(OwnBufferBytes(shape.path_mtu));
   return memory;
 }
 

@@ -62,8 +62,7 @@ TEST(ContextMemory, IsOfThePartsOfTheMode) {
 
 TEST(ContextMemory, WithAPoolHasNoPayloadsButABufferOfItsOwn) {
   ContextShape shape = Shape();
-  shape.mode = Mode::kAugmented;
-  shape.pooled = true;
+  shape.mode = Mode::kPooled;
   const ContextMemory memory = MemoryOf(shape);
   ASSERT_EQ(memory.pipes().size(), 2u);
   for (const Pipe& pipe : memory.pipes()) EXPECT_EQ(pipe.payload_bytes, 0u);

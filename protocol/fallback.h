@@ -37,4 +37,23 @@ std::array<uint8_t, kOpenBytes> EncodeOpen(const LegOpen& open);
 // Empty if the length is another, the header is none (DecodeControl), or the index is negative.
 std::optional<LegOpen> DecodeOpen(std::span<const uint8_t> bytes);
 
+// Messages of the switch that a server has receives for at one time, and sums that it sends at one time; it
+// holds as many again that wait for that. A switch has less of both under way.
+inline constexpr uint32_t kLegReceives = 32;
+inline constexpr uint32_t kLegSums = 32;
+
+// Bytes of the longest message of a leg: an accumulator.
+constexpr uint64_t LegMessageBytes(uint32_t path_mtu, uint32_t accumulator_mtus) {
+  return uint64_t{path_mtu} * accumulator_mtus;
+}
+// Of these the memory with which the NIC works: what comes, then what goes.
+constexpr uint64_t LegMemoryBytes(uint32_t path_mtu, uint32_t accumulator_mtus) {
+  return kLegReceives * LegMessageBytes(path_mtu, accumulator_mtus) + uint64_t{kLegSums} * path_mtu;
+}
+// Bytes that a host lends to a group with so many slots: sums of them all, and what is on its way.
+constexpr uint64_t LentBytes(uint32_t path_mtu, uint32_t accumulator_mtus, uint32_t slots) {
+  return slots * LegMessageBytes(path_mtu, accumulator_mtus) + LegMemoryBytes(path_mtu, accumulator_mtus) +
+         uint64_t{kLegSums} * path_mtu;
+}
+
 }  // namespace epic

@@ -15,7 +15,14 @@
 namespace epic {
 
 // The numbers are those of proto/switch.proto, of traces and of replay lines; none is ever given to another.
-enum class Mode : uint8_t { kUnspecified = 0, kTerminated = 1, kTranslated = 2, kAugmented = 3, kSpliced = 4 };
+enum class Mode : uint8_t {
+  kUnspecified = 0,
+  kTerminated = 1,
+  kTranslated = 2,
+  kAugmented = 3,
+  kSpliced = 4,
+  kPooled = 5,
+};
 
 // Who sees to it that what is lost is sent again, and whom an acknowledgement to a host speaks for. It
 // decides which modes may share a tree (MayMix).
@@ -39,10 +46,11 @@ struct BufferFormula {
 
 // What a group's region of a switch's memory has (protocol/context_memory.h).
 enum class ContextParts : uint8_t {
-  kNone,           // of no mode
-  kRings,          // messages as they come from each neighbour, and sums of them
-  kUpPipe,         // slots of partial sums; at the root, of results
-  kUpAndDownPipe,  // and behind them slots of results on their way down, as they are on the wire
+  kNone,            // of no mode
+  kRings,           // messages as they come from each neighbour, and sums of them
+  kUpPipe,          // slots of partial sums; at the root, of results
+  kUpAndDownPipe,   // and behind them slots of results on their way down, as they are on the wire
+  kSlotsAndBuffer,  // slots of both, whose payloads lie in a pool, and a buffer for a sum that comes back
 };
 
 struct ModeInfo {
@@ -56,6 +64,12 @@ struct ModeInfo {
   // A switch bears hosts' addresses: each host is told that of another host of its group in place of its
   // switch's, and the switch speaks to it under that one (docs/PROTOCOL-MODE-IV.md).
   bool bears_hosts = false;
+  // Payloads lie in a pool that all such groups of a switch share, and a host lends memory for what finds no
+  // place there (docs/PROTOCOL-MODE-V.md). One switch sums for the group; other modes have memory of their
+  // own.
+  bool in_pool = false;
+  // Nobody can choose it yet: it is being built.
+  bool hidden = false;
   // Children may change places, and nothing but their places changes: nothing goes by their order, and
   // nothing but endpoints, slots and control slots tells one from another (what check/symmetry.cc relabels).
   bool children_alike = false;
@@ -102,6 +116,17 @@ inline constexpr std::array kModes = {
         .parts = ContextParts::kUpPipe,
         .buffer = {.text = "4(H-1)BL", .windows = 4, .whole_path = true},
         .reproducible_buffer = {.text = "4(H-1)(D+1)BL", .windows = 4, .whole_path = true, .per_edge = true}},
+    // The buffers are those of DSA, section II-B, for one job.
+    ModeInfo{.mode = Mode::kPooled,
+             .numeral = "V",
+             .name = "pooled",
+             .reliability = Reliability::kPerHop,
+             .in_pool = true,
+             .hidden = true,
+             .children_alike = true,
+             .parts = ContextParts::kSlotsAndBuffer,
+             .buffer = {.text = "BL", .windows = 1},
+             .reproducible_buffer = {.text = "BL", .windows = 1}},
 };
 
 // What a group has that nobody has asked for another.
@@ -124,14 +149,36 @@ constexpr std::array<Mode, kModes.size()> AllModes() {
   return all;
 }
 
+// Those whose groups have memory of their own at each switch, which need neither a pool nor a server.
+inline constexpr auto kModesOfOwnMemory = [] {
+  std::array<ModeInfo, static_cast<size_t>(std::ranges::count(kModes, false, &ModeInfo::in_pool))> own;
+  std::ranges::copy_if(kModes, own.begin(), [](const ModeInfo& row) { return !row.in_pool; });
+  return own;
+}();
+constexpr std::array<Mode, kModesOfOwnMemory.size()> ModesOfOwnMemory() {
+  std::array<Mode, kModesOfOwnMemory.size()> own{};
+  std::ranges::transform(kModesOfOwnMemory, own.begin(), &ModeInfo::mode);
+  return own;
+}
+
+// The mode whose groups have their payloads in a pool.
+constexpr Mode ModeInPool() { return std::ranges::find(kModes, true, &ModeInfo::in_pool)->mode; }
+
+// Whether the groups of a mode do; not of what is no mode.
+constexpr bool IsInPool(Mode mode) {
+  const ModeInfo* const row = FindMode(mode);
+  return row != nullptr && row->in_pool;
+}
+
 // May switches of these two modes be in one tree? Where each hop sees to itself any two may. A switch that
 // only reflects acknowledgements between hosts never acknowledges what a neighbour sends that waits for its
-// own. Where switches bear hosts' addresses, all that hosts hang on do. False for what is no mode.
+// own. Where switches bear hosts' addresses, all that hosts hang on do; where payloads lie in a pool, one
+// switch sums. False for what is no mode.
 constexpr bool MayMix(Mode one, Mode other) {
   const ModeInfo* const a = FindMode(one);
   const ModeInfo* const b = FindMode(other);
   return a != nullptr && b != nullptr && a->reliability == b->reliability &&
-         a->bears_hosts == b->bears_hosts;
+         a->bears_hosts == b->bears_hosts && a->in_pool == b->in_pool;
 }
 
 // "II"; "none" for what is no mode.
@@ -140,7 +187,7 @@ constexpr std::string_view NumeralOf(Mode mode) {
   return row == nullptr ? "none" : row->numeral;
 }
 
-// Empty if there is no mode of that number; 0 is none.
+// Empty if there is no mode of that number that one may choose; 0 is none.
 std::optional<Mode> ModeOfNumber(int64_t number);
 
 // A mode by its number, numeral or name, of letters of either size: "3", "III", "augmented".

@@ -22,7 +22,9 @@ TEST(ModesTest, AnyOfItsNamesIsTheMode) {
 }
 
 TEST(ModesTest, NumbersAreModesOrNone) {
-  for (const ModeInfo& row : kModes) EXPECT_EQ(ModeOfNumber(NumberOf(row.mode)), row.mode);
+  for (const ModeInfo& row : kModes) {
+    EXPECT_EQ(ModeOfNumber(NumberOf(row.mode)), row.hidden ? std::nullopt : std::optional(row.mode));
+  }
   for (const int64_t number : {int64_t{0}, int64_t{-1}, int64_t{99}, int64_t{256 + 1}, INT64_MIN, INT64_MAX})
     EXPECT_FALSE(ModeOfNumber(number).has_value()) << number;
 }
@@ -32,8 +34,9 @@ TEST(ModesTest, NoNameIsThatOfTwo) {
   for (const ModeInfo& row : kModes) {
     EXPECT_TRUE(names.insert(row.numeral).second) << row.numeral;
     EXPECT_TRUE(names.insert(row.name).second) << row.name;
-    EXPECT_EQ(ModeNamed(row.numeral), row.mode);
-    EXPECT_EQ(ModeNamed(row.name), row.mode);
+    const auto named = row.hidden ? std::nullopt : std::optional(row.mode);
+    EXPECT_EQ(ModeNamed(row.numeral), named);
+    EXPECT_EQ(ModeNamed(row.name), named);
   }
 }
 
@@ -61,6 +64,17 @@ TEST(ModesTest, WhatBearsHostsMixesWithNothingElse) {
     EXPECT_EQ(MayMix(Mode::kSpliced, mode), mode == Mode::kSpliced) << NumeralOf(mode);
     EXPECT_EQ(MayMix(mode, Mode::kSpliced), mode == Mode::kSpliced) << NumeralOf(mode);
   }
+}
+
+// One switch sums.
+TEST(ModesTest, WhatLiesInAPoolMixesWithNothingElse) {
+  EXPECT_EQ(ModeInPool(), Mode::kPooled);
+  for (const Mode mode : AllModes()) {
+    EXPECT_EQ(IsInPool(mode), mode == Mode::kPooled) << NumeralOf(mode);
+    EXPECT_EQ(MayMix(Mode::kPooled, mode), mode == Mode::kPooled) << NumeralOf(mode);
+    EXPECT_EQ(std::ranges::count(ModesOfOwnMemory(), mode), mode == Mode::kPooled ? 0 : 1);
+  }
+  EXPECT_FALSE(IsInPool(kNoMode) || IsInPool(Mode::kUnspecified));
 }
 
 TEST(ModesTest, AnErrorSaysWhatTheNumbersMean) {

@@ -158,7 +158,7 @@ TEST(HostsTest, RingsAndCollectivesOnBadLinks) {
       const Shape& shape = kNetworks[seed % std::size(kNetworks)];
       SCOPED_TRACE(testing::Message()
                    << "EPIC_SEED=" << seed << ", " << shape.name << ", rates " << &rates - kRates);
-      World world({.mode = AllModes()[seed % AllModes().size()],
+      World world({.mode = ModesOfOwnMemory()[seed % ModesOfOwnMemory().size()],
                    .tree = shape.tree,
                    .host_timeout = 8,
                    .super_frames = seed % 2 == 0 ? SuperFrameLinks::kAll : SuperFrameLinks::kNone,

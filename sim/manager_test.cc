@@ -126,7 +126,7 @@ TEST_P(ManagerTest, ARankIsToldWhenItsHostGoesOn) {
   EXPECT_LE(world_.host(2, 0).finished_at(0), 2 * kLease);
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, ManagerTest, testing::ValuesIn(AllModes()), [](const auto& mode) {
+INSTANTIATE_TEST_SUITE_P(Modes, ManagerTest, testing::ValuesIn(ModesOfOwnMemory()), [](const auto& mode) {
   return "Mode" + std::to_string(static_cast<int>(mode.param));
 });
 

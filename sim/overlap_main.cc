@@ -99,7 +99,7 @@ int main(int argc, char** argv) {
         "| mode | ranks | calls x bytes | ReduceScatter, us | AllGather, us | both at once, us | of the sum "
         "| one after the other, Gbit/s | at once, Gbit/s |\n|---|---|---|---:|---:|---:|---:|---:|---:|\n");
   bool first = true;
-  for (const epic::Mode mode : epic::AllModes()) {
+  for (const epic::Mode mode : epic::ModesOfOwnMemory()) {
     if (!first && !by_network) break;
     for (const uint64_t bytes : sizes) {
       config.mode = mode;

@@ -11,7 +11,7 @@ using engine::Mode;
 
 class OverlapTest : public testing::TestWithParam<Mode> {};
 
-INSTANTIATE_TEST_SUITE_P(Modes, OverlapTest, testing::ValuesIn(AllModes()),
+INSTANTIATE_TEST_SUITE_P(Modes, OverlapTest, testing::ValuesIn(ModesOfOwnMemory()),
                          [](const auto& param) { return std::string(NumeralOf(param.param)); });
 
 // What both together load: a ReduceScatter mostly the way up, an AllGather mostly the way down. With n ranks

@@ -219,7 +219,7 @@ TEST(PeersTest, RanksTakeTurnsWithThem) {
 
 // Collectives are right on all shapes when ranks take turns.
 TEST(PeersTest, CollectivesWithTurns) {
-  for (const Mode mode : AllModes()) {
+  for (const Mode mode : ModesOfOwnMemory()) {
     for (const Shape& shape : kShapes) {
       SCOPED_TRACE(testing::Message() << shape.name << ", mode " << NumeralOf(mode));
       World world({.mode = mode,

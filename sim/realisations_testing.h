@@ -27,9 +27,9 @@ inline ModeSpec ModesFor(const Realisation& realisation, const TreeSpec& tree) {
 // Each mode by itself, then each above each other that it mixes with: "II", "I_above_III".
 inline std::vector<Realisation> Realisations() {
   std::vector<Realisation> all;
-  for (const ModeInfo& row : kModes) all.push_back({std::string(row.numeral), row.mode, row.mode});
-  for (const ModeInfo& above : kModes) {
-    for (const ModeInfo& below : kModes) {
+  for (const ModeInfo& row : kModesOfOwnMemory) all.push_back({std::string(row.numeral), row.mode, row.mode});
+  for (const ModeInfo& above : kModesOfOwnMemory) {
+    for (const ModeInfo& below : kModesOfOwnMemory) {
       if (above.mode == below.mode || !MayMix(above.mode, below.mode)) continue;
       all.push_back(
           {std::string(above.numeral) + "_above_" + std::string(below.numeral), above.mode, below.mode});
@@ -42,7 +42,8 @@ inline std::vector<Realisation> Realisations() {
 inline std::vector<GroupSpec> GroupsOfEachMode() {
   const std::vector<std::vector<int>> places = {{3, 1, 1, 0}, {2, 0, 2}, {2, 3}};
   std::vector<GroupSpec> groups;
-  for (const Mode mode : AllModes()) groups.push_back({.mode = mode, .rank_host = places[groups.size() % 3]});
+  for (const Mode mode : ModesOfOwnMemory())
+    groups.push_back({.mode = mode, .rank_host = places[groups.size() % 3]});
   return groups;
 }
 

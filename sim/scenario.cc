@@ -148,7 +148,7 @@ const std::vector<std::string_view>& NamesOfSeeds() {
 
 std::vector<std::string> ModesOfScenarios() {
   std::vector<std::string> all;
-  for (const Mode mode : AllModes()) all.push_back(std::to_string(NumberOf(mode)));
+  for (const Mode mode : ModesOfOwnMemory()) all.push_back(std::to_string(NumberOf(mode)));
   all.emplace_back("mixed");
   return all;
 }

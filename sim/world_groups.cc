@@ -130,6 +130,7 @@ void World::ConnectServer(const GroupSpec& spec, std::vector<engine::GroupConfig
   const int node = node_of_host(*spec.server_host);
   const uint32_t number = static_cast<uint32_t>(*spec.qpns) * kGroupQpns + static_cast<uint32_t>(switches()) +
                           static_cast<uint32_t>(spec.rank_host.size());
+  configs[below].mode = ModeInPool();
   configs[below].server = engine::EndpointConfig{.local_qpn = Qpn{number + kUpperQpn},
                                                  .remote_ip = AddressOf(node),
                                                  .remote_qpn = Qpn{number + kLowerQpn},

@@ -19,7 +19,7 @@ class WorldTest : public testing::TestWithParam<engine::Mode> {};
 // All but mode I, which goes by whole messages: world_terminated_test.cc.
 std::vector<Mode> ModesByPackets() {
   std::vector<Mode> modes;
-  for (const Mode mode : AllModes()) {
+  for (const Mode mode : ModesOfOwnMemory()) {
     if (mode != Mode::kTerminated) modes.push_back(mode);
   }
   return modes;

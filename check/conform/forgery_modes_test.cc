@@ -43,7 +43,7 @@ TEST(Forgery, BeyondTheBuffersOfModeIII) {
 TEST(Forgery, AnotherOrderOfAReproducibleSum) {
   ControlHeader header = kSum;
   header.type = DataType::kFloat32;
-  for (const ModeInfo& row : kModes) {
+  for (const ModeInfo& row : kModesOfOwnMemory) {
     if (row.ends_connections) continue;
     Recording recording = RootOfStar(row.mode, header);
     const auto children = recording.group().children;
@@ -120,7 +120,7 @@ TEST(Forgery, AnRnrNakToASwitch) {
 // Modes that repeat hop by hop: what has been acknowledged, or is in a sum that was sent, is not asked for
 // again.
 TEST(Forgery, ANakOfWhatHasBeenUsed) {
-  for (const ModeInfo& row : kModes) {
+  for (const ModeInfo& row : kModesOfOwnMemory) {
     if (row.reliability != Reliability::kPerHop) continue;
     Recording recording = RootOfStar(row.mode);
     const size_t ack = recording.Find(OutAck);

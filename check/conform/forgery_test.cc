@@ -10,7 +10,7 @@ namespace epic::conform {
 namespace {
 
 class ForgeryTest : public testing::TestWithParam<Mode> {};
-INSTANTIATE_TEST_SUITE_P(Modes, ForgeryTest, testing::ValuesIn(AllModes()), [](const auto& param) {
+INSTANTIATE_TEST_SUITE_P(Modes, ForgeryTest, testing::ValuesIn(ModesOfOwnMemory()), [](const auto& param) {
   return "Mode" + std::to_string(static_cast<int>(param.param));
 });
 

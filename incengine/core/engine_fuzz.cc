@@ -289,8 +289,8 @@ void Run(const uint8_t* data, size_t size) {
   Engine& engine = a_switch.engine();
   // Mostly the first three, from the last on, as the corpus has them.
   const uint8_t which = in.Next();
-  const size_t among = which < 160 ? 3 : kModes.size();
-  const ModeInfo& row = kModes[among - 1 - which % among];
+  const size_t among = which < 160 ? 3 : kModesOfOwnMemory.size();
+  const ModeInfo& row = kModesOfOwnMemory[among - 1 - which % among];
   const Mode mode = row.mode;
   GroupConfig config{{.group_id = 1,
                       .mode = mode,

@@ -296,7 +296,7 @@ TEST_P(InlinedTest, ARepetitionGetsTheSameAgain) {
   EXPECT_TRUE(DataTo(0).empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, InlinedTest, testing::ValuesIn(AllModes()), [](const auto& mode) {
+INSTANTIATE_TEST_SUITE_P(Modes, InlinedTest, testing::ValuesIn(ModesOfOwnMemory()), [](const auto& mode) {
   return "Mode" + std::to_string(static_cast<int>(mode.param));
 });
 

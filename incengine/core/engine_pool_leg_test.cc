@@ -361,7 +361,9 @@ TEST_F(EnginePoolEndTest, WhichPoolsAndGroupsThereMayBe) {
   EXPECT_EQ(refused([](GroupConfig& c) { c.server->local_qpn = c.children[0].local_qpn; }).substr(0, 6),
             "server");
   EXPECT_EQ(refused([](GroupConfig& c) { c.server->is_host = true; }).substr(0, 6), "server");
-  EXPECT_EQ(refused([](GroupConfig& c) { c.mode = kDefaultMode; }).substr(0, 6), "server");
+  EXPECT_EQ(refused([](GroupConfig& c) { c.mode = kDefaultMode; }),
+            "server: not in mode II, whose memory is its own");
+  EXPECT_EQ(refused([](GroupConfig& c) { c.server.reset(); }), "server: a group in mode V needs one");
   EXPECT_EQ(refused([](GroupConfig& c) {
               c.parent = c.server;
               c.parent->local_qpn = Qpn{0x10e};

@@ -51,7 +51,7 @@ TEST_F(EngineTest, MalformedPacketsChangeNothing) {
 // So that an acknowledgement of the switch cannot meet a Read (docs/SOFTNIC.md, What rdma_rxe takes our
 // packets for). Mode I: TerminatedTest.WritesAndReadsAreRefused.
 TEST_F(EngineTest, ReadsAndWritesAreNotAnswered) {
-  for (const ModeInfo& mode : kModes) {
+  for (const ModeInfo& mode : kModesOfOwnMemory) {
     if (mode.ends_connections) continue;
     engine = Engine(kOwn, 4, 1 << 20);
     GroupConfig config = Config(true);
@@ -82,7 +82,7 @@ TEST_F(EngineTest, StrangersAreDropped) {
 
 // A neighbour knows everything but how to send by another's port.
 TEST_F(EngineTest, APacketByAnotherPortThanTheEdgesChangesNothing) {
-  for (const Mode mode : AllModes()) {
+  for (const Mode mode : ModesOfOwnMemory()) {
     engine = Engine(kOwn, 4, 1 << 20);
     GroupConfig config = Config(false);
     config.mode = mode;
@@ -150,7 +150,7 @@ TEST_F(EngineTest, HostThatNeverAcknowledgesCannotPushOutWhatOthersNeed) {
 
 // Ended the engine once: such data had positions, and the kernels do not know the type.
 TEST_F(EngineTest, DataBehindACallThatCannotBeComputedAreRefused) {
-  for (const Mode mode : AllModes()) {
+  for (const Mode mode : ModesOfOwnMemory()) {
     engine = Engine(kOwn, 4, 1 << 20);
     GroupConfig config = Config(true);
     config.mode = mode;

@@ -236,7 +236,7 @@ TEST_P(TypesTest, WhatALaterVersionHasEndsTheCall) {
 
 std::vector<Case> AllCases() {
   std::vector<Case> cases;
-  for (const Mode mode : AllModes()) {
+  for (const Mode mode : ModesOfOwnMemory()) {
     for (const bool inlined : {false, true}) {
       cases.push_back({mode, inlined, false});
       if (mode != Mode::kTerminated) cases.push_back({mode, inlined, true});

@@ -99,7 +99,7 @@ TEST_F(RefusedTest, AStrangerCountsAtTheEdgesPortOnly) {
 }
 
 TEST_F(RefusedTest, AnotherPartitionIsToldInAllModes) {
-  for (const Mode mode : AllModes()) {
+  for (const Mode mode : ModesOfOwnMemory()) {
     engine = Engine(kOwn, 4, 1 << 20);
     GroupConfig config = Config(false);
     config.mode = mode;

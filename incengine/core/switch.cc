@@ -80,6 +80,7 @@ Switch::Switch(const SwitchConfig& config)
       announced_(config.port_count),
       cut_(roce::MaxFrameBytes(kMaxPathMtu)) {
   for (const uint32_t mtu : kPathMtus) shifts_.emplace_back(mtu);
+  if (config.pool) EPIC_CHECK(engine_.MakePool(*config.pool).ok());
 }
 
 void Switch::OnFrame(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink) {

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -69,6 +70,7 @@ struct SwitchConfig {
   ForwardingMode forwarding = ForwardingMode::kLearning;
   Abilities abilities = Abilities::All();  // that it states, and that its groups have
   HelloIdentity hello;                     // what it says of itself by its ports; without names nothing
+  std::optional<PoolConfig> pool;          // of the arena, valid there (Validate); none: no mode V
   uint32_t max_payload = kMaxPathMtu;  // the largest path MTU that its groups may have, which it states too
 };
 

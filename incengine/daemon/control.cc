@@ -79,7 +79,7 @@ proto::EngineInfo SwitchControl::Describe() const {
   info.set_version(identity_.version);
   proto::Capability& capability = *info.mutable_capability();
   for (const Mode mode : AllModes()) {
-    if (engine::Engine::Realises(mode)) capability.add_modes(static_cast<proto::Mode>(mode));
+    if (switch_.engine().Offers(mode)) capability.add_modes(static_cast<proto::Mode>(mode));
   }
   // Every mode has all of them.
   const Abilities& abilities = switch_.config().abilities;
@@ -97,6 +97,7 @@ proto::EngineInfo SwitchControl::Describe() const {
   const engine::Arena& arena = switch_.engine().arena();
   capability.set_arena_bytes(arena.size());
   capability.set_arena_free_bytes(arena.free_bytes());
+  if (const auto& pool = switch_.engine().pool()) *capability.mutable_pool() = ToProto(*pool);
   const std::vector<PortState> states = read_ports_();
   for (size_t i = 0; i < states.size(); ++i) {
     proto::PortInfo& port = *info.add_ports();
@@ -118,6 +119,7 @@ proto::EngineInfo SwitchControl::Describe() const {
     context.set_group_id(id);
     context.set_generation(group.config.generation);
     context.set_stopped(group.state == engine::GroupState::kStopped);
+    if (auto leg = LegFailureOf(switch_.engine(), group)) *context.mutable_leg() = *std::move(leg);
   }
   info.set_forwarding_hash(forwarding_hash_);
   for (const engine::RefusedEndpoint& endpoint :
@@ -152,6 +154,13 @@ proto::GroupDump SwitchControl::DumpGroup(const engine::Context& group) const {
   CounterWriter out(dump.mutable_counters());
   out.AddEach(engine::kContextCounters, group.counters);
   out.AddReasons<engine::DropReason>("drop_", group.counters.drops);
+  if (group.pooled) {
+    // Of who has been stopped the pool knows nothing any more.
+    if (const auto* counters = switch_.engine().pool()->FindCounters(group.config.group_id))
+      out.AddEach(engine::kPoolCounters, *counters);
+    out.AddEach(engine::kLegCounters, group.pooled->counters);
+    *dump.mutable_server() = DumpEndpoint(group.server, ports_);
+  }
   if (!group.is_root()) *dump.mutable_parent() = DumpEndpoint(group.parent, ports_);
   const engine::GroupWait wait = engine::WaitOf(group, switch_.engine().arena());
   for (size_t c = 0; c < group.children.size(); ++c) {

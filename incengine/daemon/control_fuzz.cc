@@ -167,7 +167,7 @@ class Trial {
     group.set_group_id(number);
     group.set_generation(1);
     group.set_name("job");
-    group.set_mode(static_cast<proto::Mode>(1 + how % kModes.size()));
+    group.set_mode(static_cast<proto::Mode>(1 + how % kModesOfOwnMemory.size()));
     group.set_path_mtu(256u << (how >> 2) % 5);
     group.set_message_packets(2);
     group.set_window_messages(2);
@@ -183,7 +183,8 @@ class Trial {
       *group.add_children() = ValidEndpoint(0x100 + 4 * number + i, i, true);
       proto::EndpointConfig& child = *group.mutable_children(static_cast<int>(i));
       child.add_ranks(i);
-      if (kModes[how % kModes.size()].bears_hosts) child.set_borne_ip(kHosts + 1 - i);  // the other's
+      if (kModesOfOwnMemory[how % kModesOfOwnMemory.size()].bears_hosts)
+        child.set_borne_ip(kHosts + 1 - i);  // the other's
     }
     if (group.world_size() == 4) *group.mutable_parent() = ValidEndpoint(0x102 + 4 * number, 2, false);
     return request;

@@ -85,7 +85,7 @@ proto::RefusalKind KindOf(StatusCode code) {
 }  // namespace
 
 StatusOr<engine::GroupConfig> FromProto(const proto::GroupConfig& message, const PortNames& ports) {
-  if (!ModeOfNumber(message.mode())) {
+  if (!proto::Mode_IsValid(message.mode()) || !IsMode(static_cast<Mode>(message.mode()))) {
     return Invalid("mode", fmt::format("{} is none of {}", static_cast<int>(message.mode()), ModeChoice()));
   }
   // A prompt_ns that is beyond its range is refused by Validate.
@@ -99,6 +99,11 @@ StatusOr<engine::GroupConfig> FromProto(const proto::GroupConfig& message, const
     auto child = FromProto(message.children(i), ports, fmt::format("children[{}]", i));
     if (!child.ok()) return child.status();
     config.children.push_back(*std::move(child));
+  }
+  if (message.has_server()) {
+    auto server = FromProto(message.server(), ports, "server");
+    if (!server.ok()) return server.status();
+    config.server = *std::move(server);
   }
   return config;
 }
@@ -186,6 +191,7 @@ proto::GroupConfig ToProto(const engine::GroupConfig& config, const PortNames& p
   SetParameters(config, &message);
   if (config.parent) *message.mutable_parent() = ToProto(*config.parent, ports);
   for (const auto& child : config.children) *message.add_children() = ToProto(child, ports);
+  if (config.server) *message.mutable_server() = ToProto(*config.server, ports);
   return message;
 }
 
@@ -232,6 +238,31 @@ proto::RefusedEndpoint ToProto(const engine::RefusedEndpoint& endpoint, const Po
   if (refusals.source.is_v4()) message.set_source(Raw(refusals.source.v4()));
   message.set_packets(refusals.packets);
   message.set_ms(static_cast<uint64_t>((refusals.last_at - refusals.first_at) / kMillisecond));
+  return message;
+}
+
+proto::Pool ToProto(const engine::Pool& pool) {
+  proto::Pool message;
+  message.set_bytes(pool.config().bytes);
+  message.set_buffer_bytes(pool.config().buffer_bytes);
+  message.set_buffers(static_cast<uint32_t>(pool.buffers()));
+  message.set_spare_buffers(static_cast<uint32_t>(pool.spare()));
+  message.set_places(static_cast<uint32_t>(pool.places()));
+  message.set_places_in_use(static_cast<uint32_t>(pool.in_use()));
+  message.set_addressing(engine::Name(pool.config().addressing));
+  message.set_policy(engine::Name(pool.config().policy));
+  message.set_age_ns(static_cast<uint64_t>(pool.config().age));
+  return message;
+}
+
+std::optional<proto::LegFailure> LegFailureOf(const engine::Engine& engine, const engine::Context& group) {
+  static_assert(static_cast<int>(engine::LegFailure::kMessage) == proto::LEG_END_MESSAGE);
+  static_assert(static_cast<int>(engine::LegFailure::kRefused) == proto::LEG_END_REFUSED);
+  static_assert(static_cast<int>(engine::LegFailure::kOverrun) == proto::LEG_END_OVERRUN);
+  if (!group.pooled || group.pooled->end == engine::LegFailure::kNone) return std::nullopt;
+  proto::LegFailure message;
+  message.set_why(static_cast<proto::LegEnd>(group.pooled->end));
+  message.set_message(std::string(engine.LegStatus(group.config.group_id).message()));
   return message;
 }
 

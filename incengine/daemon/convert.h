@@ -34,4 +34,9 @@ StatusOr<proto::InstallReply> Refused(const proto::InstallRequest& request, cons
                                       const engine::Shortage& shortage = {});
 std::string MacBytes(const roce::MacAddress& mac);
 
+// The pool of a switch, or of one shard of it.
+proto::Pool ToProto(const engine::Pool& pool);
+// Of a group of this engine: why its leg has ended; nothing if it has none, or has not.
+std::optional<proto::LegFailure> LegFailureOf(const engine::Engine& engine, const engine::Context& group);
+
 }  // namespace epic::daemon

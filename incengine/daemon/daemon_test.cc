@@ -68,7 +68,7 @@ TEST_F(DaemonTest, DescribesItself) {
   EXPECT_EQ(info.boot_id(), 77u);
   EXPECT_EQ(info.version(), "1.2.3");
   std::vector<int> modes;
-  for (const Mode mode : AllModes()) modes.push_back(NumberOf(mode));
+  for (const Mode mode : ModesOfOwnMemory()) modes.push_back(NumberOf(mode));
   EXPECT_THAT(info.capability().modes(), ElementsAreArray(modes));
   EXPECT_THAT(info.capability().types(),
               ElementsAre("float32", "int32", "float16", "bfloat16", "byte", "float64", "int64", "uint64",

@@ -21,6 +21,7 @@ std::string TracePath(const std::string& path, uint32_t number) {
 Options OptionsOfShard(const Options& options, uint32_t number) {
   Options of = options;
   of.config.arena_bytes = options.config.arena_bytes / options.cores;
+  if (of.config.pool) of.config.pool->bytes /= options.cores;
   if (number > 0) of.config.forwarding = engine::ForwardingMode::kStatic;
   if (number == 0) of.config.hello = {options.name, EPIC_VERSION, options.ports.interfaces};
   of.ports.shard = number;

@@ -73,7 +73,18 @@ StatusOr<size_t> ShardOfGroup(const proto::GroupConfig& group, size_t shards) {
   if (group.has_parent()) {
     if (Status s = check(group.parent(), "parent"); !s.ok()) return s;
   }
+  if (group.has_server()) {
+    if (Status s = check(group.server(), "server"); !s.ok()) return s;
+  }
   return size_t{shard};
+}
+
+void Add(const proto::Pool& more, proto::Pool* sum) {
+  sum->set_bytes(sum->bytes() + more.bytes());
+  sum->set_buffers(sum->buffers() + more.buffers());
+  sum->set_spare_buffers(sum->spare_buffers() + more.spare_buffers());
+  sum->set_places(sum->places() + more.places());
+  sum->set_places_in_use(sum->places_in_use() + more.places_in_use());
 }
 
 // Adds what another shard says. All have the same ports in the same order.
@@ -81,6 +92,7 @@ void Add(const proto::EngineInfo& more, proto::EngineInfo* sum) {
   proto::Capability& capability = *sum->mutable_capability();
   capability.set_arena_bytes(capability.arena_bytes() + more.capability().arena_bytes());
   capability.set_arena_free_bytes(capability.arena_free_bytes() + more.capability().arena_free_bytes());
+  if (more.capability().has_pool()) Add(more.capability().pool(), capability.mutable_pool());
   EPIC_CHECK(more.ports_size() == sum->ports_size());
   for (int i = 0; i < more.ports_size(); ++i) {
     proto::PortInfo& port = *sum->mutable_ports(i);

@@ -42,6 +42,11 @@ std::optional<Pool::Meeting> MeetPool(Context& ctx, size_t child, const roce::Pa
   return env.pool->Meet(ctx.config.group_id, index, ctx.pooled->priority, env.now, passes);
 }
 
+void MarkSplit(Context& ctx, Slot& slot) {
+  if (!slot.split) ++ctx.pooled->counters.splits;
+  slot.split = true;
+}
+
 // The payload of the slot leaves, in its buffer, which is leaving in the pool.
 void SendPart(Context& ctx, Slot& slot, const Position& position, bool last) {
   PostPart(ctx, slot.index, position, slot.buffer, last);
@@ -67,7 +72,7 @@ Context& Evict(const Pool::Evicted& evicted, Env& env) {
   Slot& slot = SlotOf(ctx, evicted.index, env.arena);
   const auto position = Locate(ctx, evicted.index);
   EPIC_CHECK(slot.index == evicted.index && slot.buffer == evicted.buffer && position);
-  slot.split = true;
+  MarkSplit(ctx, slot);
   SendPart(ctx, slot, *position, false);
   return ctx;
 }
@@ -104,7 +109,7 @@ class InPool final : public Contributions {
     if (taken.evicted) evicted_ = &Evict(*taken.evicted, env);
     slot.buffer = taken.buffer;
     if (meeting_->kind != Pool::Meeting::Kind::kPass) return false;
-    slot.split = true;
+    MarkSplit(ctx, slot);
     return true;
   }
 
@@ -192,7 +197,7 @@ bool TakeSum(Context& ctx, const roce::Completion& done, Env& env) {
     return false;
   }
   state.fetching.pop_front();
-  state.bytes_back += done.bytes;
+  state.counters.server_bytes_back += done.bytes;
   Slot& slot = SlotOf(ctx, fetch.index, env.arena);
   slot.buffer = fetch.buffer;
   slot.loaded = true;

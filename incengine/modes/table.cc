@@ -16,9 +16,6 @@ void AddLeg(Context& ctx, Ipv4 address, const Pool* pool) {
   ctx.pooled = MakePooledState(ctx.config, address, *pool);
 }
 
-// Logic of mode III, of a group with a server.
-constexpr ModeRow kPooledRow{.logic = PooledMode, .add_state = AddLeg};
-
 }  // namespace
 
 constexpr std::array<ModeRow, kModes.size()> kModeRows = {{
@@ -26,6 +23,7 @@ constexpr std::array<ModeRow, kModes.size()> kModeRows = {{
     {.mode = Mode::kTranslated, .logic = TranslatedMode},
     {.mode = Mode::kAugmented, .logic = AugmentedMode},
     {.mode = Mode::kSpliced, .logic = TranslatedMode},
+    {.mode = Mode::kPooled, .logic = PooledMode, .add_state = AddLeg},
 }};
 
 static_assert(std::ranges::equal(kModeRows, kModes, {}, &ModeRow::mode, &ModeInfo::mode),
@@ -33,7 +31,6 @@ static_assert(std::ranges::equal(kModeRows, kModes, {}, &ModeRow::mode, &ModeInf
 static_assert(std::ranges::all_of(kModeRows, [](const ModeRow& row) { return row.logic != nullptr; }));
 
 const ModeRow& RowOf(const GroupConfig& config) {
-  if (config.server) return kPooledRow;
   const ModeRow* const row = FindRow(config.mode);
   EPIC_CHECK(row != nullptr);
   return *row;

@@ -26,8 +26,7 @@ inline const ModeRow* FindRow(Mode mode) {
   return at < kModeRows.size() ? &kModeRows[at] : nullptr;
 }
 
-// The row of a group, whose mode there is. Mode V is none of protocol/modes.h yet: a group has it by its
-// server, which no message of the control plane names.
+// The row of a group, whose mode there is.
 const ModeRow& RowOf(const GroupConfig& config);
 
 // New slots in all pipes of the group's region.

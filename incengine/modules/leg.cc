@@ -93,7 +93,7 @@ void PostPart(Context& ctx, Index index, const Position& position, uint32_t buff
   wr.sges.count = 1;
   wr.sges.sge[0] = {AddressOf(state, buffer) + HeaderBytesAt(position), bytes, kLegKey};
   Post(state, wr);
-  state.bytes_sent += bytes;
+  state.counters.server_bytes_sent += bytes;
 }
 
 size_t SumBytesBack(const Context& ctx, const Position& position) {

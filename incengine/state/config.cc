@@ -49,9 +49,8 @@ Status ValidateRanks(const EndpointConfig& child, const std::string& where, uint
 // Payloads lie in the pool of one switch, to which each hop is reliable by itself, as sums that are built in
 // the order of arrival.
 Status ValidateServer(const GroupConfig& config, size_t port_count, std::set<uint32_t>* qpns) {
-  const ModeInfo* const mode = FindMode(config.mode);
-  if (mode != nullptr && (mode->reliability != Reliability::kPerHop || mode->ends_connections))
-    return Invalid(fmt::format("server: not in mode {}, whose memory is its own", mode->numeral));
+  if (!IsInPool(config.mode))
+    return Invalid(fmt::format("server: not in mode {}, whose memory is its own", NumeralOf(config.mode)));
   if (config.parent || !std::ranges::all_of(config.children, &EndpointConfig::is_host))
     return Invalid("server: a group with payloads in a pool has one switch, and hosts below it");
   if (config.reproducible) return Invalid("reproducible: sums in a pool are built in the order of arrival");
@@ -111,6 +110,8 @@ Status Validate(const GroupConfig& config, size_t port_count) {
   if (!config.parent && ranks.size() != config.world_size) {
     return Invalid(fmt::format("children: the root has {} of {} ranks", ranks.size(), config.world_size));
   }
+  if (IsInPool(config.mode) && !config.server)
+    return Invalid(fmt::format("server: a group in mode {} needs one", NumeralOf(config.mode)));
   if (config.server) {
     if (Status status = ValidateServer(config, port_count, &qpns); !status.ok()) return status;
   }

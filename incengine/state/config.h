@@ -69,8 +69,7 @@ inline ContextShape ShapeOf(const GroupConfig& config) {
           .window_messages = config.window_messages,
           .slots = config.slots,
           .children = static_cast<uint32_t>(config.children.size()),
-          .has_parent = config.parent.has_value(),
-          .pooled = config.server.has_value()};
+          .has_parent = config.parent.has_value()};
 }
 
 // Its region of the arena.

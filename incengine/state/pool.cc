@@ -36,6 +36,22 @@ uint32_t PopLowest(std::vector<uint32_t>& heap) {
 
 }  // namespace
 
+const char* Name(PoolAddressing addressing) { return addressing == PoolAddressing::kAny ? "any" : "hash"; }
+
+const char* Name(PoolPolicy policy) {
+  switch (policy) {
+    case PoolPolicy::kPriority:
+      return "priority";
+    case PoolPolicy::kFcfs:
+      return "fcfs";
+    case PoolPolicy::kAlways:
+      return "always";
+    case PoolPolicy::kCoin:
+      return "coin";
+  }
+  return "unknown";
+}
+
 Status Validate(const PoolConfig& config, size_t arena_bytes) {
   const size_t least = kLeastPoolBuffers * config.buffer_bytes;
   if (config.buffer_bytes == 0 || config.bytes < least) {
@@ -156,7 +172,7 @@ Pool::Meeting Pool::Meet(uint64_t group, Index index, Priority priority, Nanos n
 
 Pool::Taken Pool::Take(const Meeting& meeting, uint64_t group, Index index, Priority priority, Nanos now) {
   EPIC_CHECK(meeting.kind != Meeting::Kind::kWait);
-  Counters& own = groups_.at(group).counters;
+  PoolCounters& own = groups_.at(group).counters;
   hand_ = static_cast<uint32_t>((hand_ + meeting.looked) % places_.size());
   if (meeting.kind == Meeting::Kind::kPass) {
     ++own.passes;

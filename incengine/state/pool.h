@@ -3,6 +3,7 @@
 // buffer, and who has to give way. A value without the bytes, which lie in the arena.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -10,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/counter_table.h"
 #include "base/snapshot.h"
 #include "base/status.h"
 #include "base/types.h"
@@ -28,6 +30,13 @@ enum class PoolPolicy : uint8_t {
   kAlways,    // it wins
   kCoin,      // it wins by a bit of a hash
 };
+
+inline constexpr std::array kPoolPolicies = {PoolPolicy::kPriority, PoolPolicy::kFcfs, PoolPolicy::kAlways,
+                                             PoolPolicy::kCoin};
+
+// As users say and see them: "any", "hash"; "priority", "fcfs", "always", "coin".
+const char* Name(PoolAddressing addressing);
+const char* Name(PoolPolicy policy);
 
 // As 16.16 bits.
 using Priority = uint32_t;
@@ -49,6 +58,22 @@ inline constexpr size_t kLeastPoolBuffers = 8;
 // OK, or INVALID_ARGUMENT: less than kLeastPoolBuffers buffers, or more bytes than the arena has. The message
 // has the bytes needed.
 Status Validate(const PoolConfig& config, size_t arena_bytes);
+
+// Of one group in a pool, since it joined.
+struct PoolCounters {
+  uint64_t claims = 0;      // of places, free or taken away
+  uint64_t evictions = 0;   // sums of it that lost their place
+  uint64_t downgrades = 0;  // halvings of its places' priorities
+  uint64_t passes = 0;      // contributions without a place
+};
+
+inline constexpr auto kPoolCounters = std::to_array<CounterRow<PoolCounters>>({
+    {"claims", &PoolCounters::claims},
+    {"evictions", &PoolCounters::evictions},
+    {"downgrades", &PoolCounters::downgrades},
+    {"passes", &PoolCounters::passes},
+});
+static_assert(HasEach(kPoolCounters));
 
 // Stands for no buffer, and for no place.
 inline constexpr uint32_t kNoBuffer = UINT32_MAX;
@@ -138,15 +163,13 @@ class Pool {
   // Places that are not free.
   size_t in_use() const { return in_use_; }
 
-  // Of one group, since it joined.
-  struct Counters {
-    uint64_t claims = 0;      // of places, free or taken away
-    uint64_t evictions = 0;   // sums of it that lost their place
-    uint64_t downgrades = 0;  // halvings of its places' priorities
-    uint64_t passes = 0;      // contributions without a place
-  };
   // Of a group that is there.
-  const Counters& counters(uint64_t group) const { return groups_.at(group).counters; }
+  const PoolCounters& counters(uint64_t group) const { return groups_.at(group).counters; }
+  // Null of one that is not.
+  const PoolCounters* FindCounters(uint64_t group) const {
+    const auto it = groups_.find(group);
+    return it == groups_.end() ? nullptr : &it->second.counters;
+  }
 
  private:
   friend struct epic::Snapshot;
@@ -171,7 +194,7 @@ class Pool {
     Ipv4 server{};
     uint32_t leaving = 0;
     uint32_t results = 0;
-    Counters counters;
+    PoolCounters counters;
   };
 
   Meeting MeetAny(uint64_t group, Index index, Priority priority, Nanos now) const;

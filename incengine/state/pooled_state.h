@@ -2,10 +2,12 @@
 // fallback server, and how far each split index has come there (docs/PROTOCOL-MODE-V.md). Plain values.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 
+#include "base/counter_table.h"
 #include "base/types.h"
 #include "incengine/state/config.h"
 #include "incengine/state/pool.h"
@@ -31,6 +33,19 @@ enum class LegFailure : uint8_t {
   kOverrun,  // more was posted here than a leg may have under way
 };
 
+struct LegCounters {
+  uint64_t splits = 0;             // indices of which a part has been sent
+  uint64_t server_bytes_sent = 0;  // in parts
+  uint64_t server_bytes_back = 0;  // in sums
+};
+
+inline constexpr auto kLegCounters = std::to_array<CounterRow<LegCounters>>({
+    {"splits", &LegCounters::splits},
+    {"server_bytes_sent", &LegCounters::server_bytes_sent},
+    {"server_bytes_back", &LegCounters::server_bytes_back},
+});
+static_assert(HasEach(kLegCounters));
+
 struct PooledState {
   roce::QueuePair qp;
   size_t pool_at = 0;         // where the pool's buffers begin in the arena: they never move
@@ -47,9 +62,8 @@ struct PooledState {
   std::deque<Fetch> fetching;
   bool poll = false;  // something has been posted since the queue pair was last polled
   LegFailure end = LegFailure::kNone;
-  bool let_go = false;      // the group has failed, and has given up what it was summing
-  uint64_t bytes_sent = 0;  // in parts
-  uint64_t bytes_back = 0;  // in sums
+  bool let_go = false;  // the group has failed, and has given up what it was summing
+  LegCounters counters;
 };
 
 // Everything as it is before the first packet, the queue pair connected. address is this switch's.

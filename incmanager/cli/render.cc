@@ -127,6 +127,7 @@ std::string RenderGroupDump(const proto::GroupDump& group) {
   std::vector<std::vector<std::string>> rows{
       {"endpoint", "port", "local QPN", "remote", "in PSN", "out PSN", "up_epsn", "acked", "counters"}};
   if (group.has_parent()) AddEndpoint(group.parent(), "parent", &rows);
+  if (group.has_server()) AddEndpoint(group.server(), "fallback server", &rows);
   for (const proto::EndpointDump& child : group.children()) {
     AddEndpoint(child,
                 fmt::format("{} {}", child.config().is_host() ? "rank" : "switch, ranks",
@@ -322,7 +323,7 @@ std::string RenderTables(const proto::DumpReply& reply) {
     entries.push_back({MacText(entry.mac()), entry.ip() == 0 ? "-" : Ip(entry.ip()), entry.port(),
                        entry.source_guard() ? "guarded" : "-"});
   }
-  out += RenderPorts(info) + "forwarding\n" + Table(entries, "  ");
+  out += PoolLine(info) + RenderPorts(info) + "forwarding\n" + Table(entries, "  ");
   out += fmt::format("  flood: {}\n", fmt::join(reply.forwarding().flood_ports(), " ")) +
          GroupPortLines(reply.forwarding());
   out += fmt::format("groups: {}\n", reply.groups_size());
@@ -369,7 +370,7 @@ std::string RenderGroup(const proto::GroupState& group) {
                        group.quantise());
   if (group.quantise_int8()) out += "quantise    sums of float32, float16 and bfloat16 as blocks of int8\n";
   if (group.max_bytes() != 0) out += fmt::format("for         calls of up to {} bytes\n", group.max_bytes());
-  out += Lacks(group) + MulticastLine(group);
+  out += Lacks(group) + PoolLines(group) + MulticastLine(group);
   out += fmt::format("ranks       {} of {} joined\n", group.joined_ranks_size(), group.world_size());
   out += fmt::format("path MTU    {}\n", chosen(group.path_mtu(), " bytes"));
   if (!by_hosts) {

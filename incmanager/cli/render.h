@@ -28,6 +28,13 @@ std::string DatagramLines(const proto::GroupState& group);
 std::string GroupPortLines(const proto::ForwardingTable& table);
 // Of RenderExplanation: whether the group could have multicast. Nothing of an earlier manager.
 std::string MulticastOutcome(const proto::ExplainReply& reply);
+// Its fallback server and what it has had of its switch's pool: lines of RenderGroup. Nothing of a group that
+// has neither.
+std::string PoolLines(const proto::GroupState& group);
+// Of RenderTables: the switch's pool, a line; nothing if it has none.
+std::string PoolLine(const proto::EngineInfo& info);
+// Of RenderExplanation: which host would lend how much. Nothing of a mode without a pool.
+std::string ServerOutcome(const proto::ExplainReply& reply);
 std::string RenderTenants(const proto::TenantsReply& reply);
 
 // "no tree": what kind of error it is.

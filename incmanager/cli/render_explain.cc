@@ -85,7 +85,7 @@ std::string RenderExplanation(const proto::ExplainReply& reply) {
                     choice.chosen() ? "chosen" : choice.why()});
     if (has_widths) rows.back().insert(rows.back().begin() + 3, of_tree(choice.width_gbps()));
   }
-  return Table(rows) + Memory(reply) + MulticastOutcome(reply) + Outcome(reply) + "\n";
+  return Table(rows) + Memory(reply) + ServerOutcome(reply) + MulticastOutcome(reply) + Outcome(reply) + "\n";
 }
 
 }  // namespace epic::manager

@@ -6,8 +6,26 @@
 #include "incmanager/cli/table.h"
 
 namespace epic::manager {
+namespace {
 
-// A row for each port; what concerns the host stands in the first of them.
+std::string Lenders(const proto::ListHostsReply& reply) {
+  std::vector<std::vector<std::string>> rows{{"lends memory", "by", "MiB", "left", "groups"}};
+  const auto mib = [](uint64_t bytes) {
+    return fmt::format("{:.1f}", static_cast<double>(bytes) / (1 << 20));
+  };
+  for (const proto::HostState& state : reply.hosts()) {
+    if (!state.info().has_fallback()) continue;
+    const proto::FallbackOffer& offer = state.info().fallback();
+    const auto& groups = state.fallback_groups();
+    rows.push_back({state.info().name(), Ip(offer.ip()), mib(offer.bytes()), mib(state.fallback_left_bytes()),
+                    groups.empty() ? "-" : fmt::format("{}", fmt::join(groups, ", "))});
+  }
+  return rows.size() == 1 ? "" : "\n" + Table(rows);
+}
+
+}  // namespace
+
+// A row for each port; what concerns the host stands in the first of them. Behind it, hosts that lend memory.
 std::string RenderHosts(const proto::ListHostsReply& reply) {
   std::vector<std::vector<std::string>> rows{
       {"host", "version", "heard", "sessions", "port", "interface", "address", "MAC", "Gbit/s", "path MTU"}};
@@ -31,7 +49,7 @@ std::string RenderHosts(const proto::ListHostsReply& reply) {
     }
     rows.push_back(row);
   }
-  return Table(rows);
+  return Table(rows) + Lenders(reply);
 }
 
 }  // namespace epic::manager

@@ -211,6 +211,20 @@ Failure Admission::WrongPolicy(const GroupSpec& spec) const {
   return NotFound(fmt::format("tenant: there is no tenant {}", spec.tenant));
 }
 
+// Of a group whose payloads lie in a pool: what no such group can have.
+Failure Admission::WrongInPool(const GroupSpec& spec) const {
+  if (!IsInPool(spec.mode)) return {};
+  const std::string_view mode = NumeralOf(spec.mode);
+  if (spec.reproducible)
+    return Invalid(fmt::format("reproducible: in mode {} sums are built in the order of arrival", mode));
+  if (!spec.switch_modes.empty())
+    return Invalid(fmt::format("switch_modes: one switch sums for a group in mode {}", mode));
+  if (spec.policy != Policy::kShortest)
+    return Invalid(
+        fmt::format("policy: {} places no group in mode {}, only shortest does", Name(spec.policy), mode));
+  return {};
+}
+
 Failure Admission::WrongHosts(const GroupSpec& spec) const {
   if (spec.path == Path::kHosts && spec.world_size > kMaxHostRanks)
     return Invalid(
@@ -239,8 +253,8 @@ Failure Admission::WrongSizes(const GroupSpec& spec) const {
 
 Failure Admission::RefusesGroup(const GroupSpec& spec) const {
   return FirstOf({WrongText(spec.wrong), WrongQuantise(spec.scale, spec.int8), WrongModes(spec),
-                  WrongPolicy(spec), WrongSize(spec.world_size), WrongPath(spec.path), WrongHosts(spec),
-                  WrongSizes(spec)});
+                  WrongInPool(spec), WrongPolicy(spec), WrongSize(spec.world_size), WrongPath(spec.path),
+                  WrongHosts(spec), WrongSizes(spec)});
 }
 
 // What is wrong in any group.

@@ -36,6 +36,7 @@ class Admission {
  private:
   Failure WrongModes(const GroupSpec& spec) const;
   Failure WrongPolicy(const GroupSpec& spec) const;
+  Failure WrongInPool(const GroupSpec& spec) const;
   Failure WrongHosts(const GroupSpec& spec) const;
   Failure WrongSizes(const GroupSpec& spec) const;
   Failure WrongJoin(const JoinRequest& join) const;

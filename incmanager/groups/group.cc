@@ -32,7 +32,8 @@ TimeShare ShareOf(const GroupSpec& spec) {
 GroupSpec WithDefaults(GroupSpec spec, Policy policy) {
   if (spec.mode == Mode::kUnspecified) spec.mode = kDefaultMode;
   if (spec.path == Path::kUnspecified) spec.path = Path::kAuto;
-  if (spec.policy == Policy::kUnspecified) spec.policy = policy;
+  // No other policy places groups whose payloads lie in a pool.
+  if (spec.policy == Policy::kUnspecified) spec.policy = IsInPool(spec.mode) ? Policy::kShortest : policy;
   return spec;
 }
 

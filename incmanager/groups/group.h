@@ -170,6 +170,9 @@ struct Group {
   std::set<NodeId> removing_refused;
   // What it has of links and switches, until the last of these has removed its context.
   std::optional<Allocation> allocation;
+  // While it has, or may have, its memory: until the last switch has removed its context.
+  std::optional<GroupServer> server;
+  Nanos server_due = kNever;  // while the host is asked for it: by then it has answered
   uint64_t width_kbps = 0;  // as RootChoice, when it was placed
   Failure failure;
   Nanos next_waiting = 0;

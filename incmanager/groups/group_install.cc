@@ -99,10 +99,11 @@ Failure GroupLife::InstallInNetwork(Nanos now, Group* group) {
 
   std::vector<JoinRequest> ranks;
   for (const auto& [rank, member] : group->members) ranks.push_back(member.join);
-  auto plan =
-      MakePlan(*topology_, way->tree, ContextOf(*group, options_.prompt_ns), way->modes, ranks, way->borne,
-               way->super_frame_ports, way->low_bytes,
-               group->spec.start_psn ? group->spec.start_psn : options_.start_psn, now, &random_, &qpns_);
+  ContextPlan common = ContextOf(*group, options_.prompt_ns);
+  common.server = way->leg;
+  auto plan = MakePlan(*topology_, way->tree, common, way->modes, ranks, way->borne, way->super_frame_ports,
+                       way->low_bytes, group->spec.start_psn ? group->spec.start_psn : options_.start_psn,
+                       now, &random_, &qpns_);
   if (!plan.ok()) return plan.failure();
   group->plan = *std::move(plan);
   NoteContexts(*group);
@@ -124,6 +125,10 @@ Failure GroupLife::InstallInNetwork(Nanos now, Group* group) {
   TellBlocks(group);
   group->width_kbps = way->width_kbps;
   for (const ContextPlan& context : group->plan.contexts) group->installing.insert(context.node);
+  if (way->server) {
+    AskForServer(now, *way, group);
+    return {};
+  }
   for (const ContextPlan& context : group->plan.contexts) world_->Install(context.node, context);
   return {};
 }
@@ -203,6 +208,8 @@ void GroupLife::RefuseNetwork(Nanos now, Group* group, const Failure& failure) {
     world_->Remove(context.node, group->id, group->generation);
   }
   group->installing.clear();
+  group->server_due = kNever;
+  SetDue(group);
   group->path_taken = Path::kUnspecified;
   group->hosts_reach = false;
   group->path_mtu = group->inline_bytes = 0;

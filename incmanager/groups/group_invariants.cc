@@ -19,6 +19,13 @@ void CheckGroup(const Group& group) {
   const bool all = group.members.size() == group.spec.world_size;
   const bool has_plan = !group.plan.contexts.empty();
   EPIC_CHECK(group.allocation.has_value() == (has_plan || !group.refused.contexts.empty()));
+  // Who has a server has, or had, a context that names it; nobody runs without one that is there.
+  const std::vector<ContextPlan>& contexts = has_plan ? group.plan.contexts : group.refused.contexts;
+  const bool named = !contexts.empty() && contexts.front().server.has_value();
+  EPIC_CHECK(named == group.server.has_value());
+  EPIC_CHECK((group.server_due != kNever) ==
+             (group.phase == GroupPhase::kInstalling && named && has_plan && !group.server->made));
+  EPIC_CHECK(!IsInUse(group.phase) || !has_plan || !named || group.server->made);
   EPIC_CHECK(group.removing_refused.empty() == group.refused.contexts.empty());
   // When the last switch has answered the group is gone.
   EPIC_CHECK(group.removal_started ? !group.removing.empty() || !group.removing_refused.empty()
@@ -63,6 +70,7 @@ void GroupLife::CheckInvariants() const {
   Load load;
   size_t live = 0, sessions = 0, planned = 0;
   std::map<NodeId, size_t> qpns;
+  std::map<NodeId, uint64_t> lent;
   std::map<Mac, const Group*> multicast;
   std::map<Ipv4, uint32_t> waiting;
   for (const auto& [id, group] : groups_) {
@@ -77,6 +85,7 @@ void GroupLife::CheckInvariants() const {
     }
     if (group.phase == GroupPhase::kFailed) next = group.remove_at;
     if (IsInUse(group.phase) && !group.removal_started) next = BackBy(group);
+    if (group.phase == GroupPhase::kInstalling) next = group.server_due;
     EPIC_CHECK(group.due <= next && due_.contains({group.due, id}) == (group.due != kNever));
     EPIC_CHECK(group.id == id && id < next_id_);
     CheckGroup(group);
@@ -91,6 +100,7 @@ void GroupLife::CheckInvariants() const {
       if (own != sessions_.end() && own->second == id && member.open) ++sessions;
     }
     if (group.allocation) load.Apply(*group.allocation);
+    if (group.server) lent[group.server->host] += group.server->bytes;
     if (group.multicast) {
       EPIC_CHECK(addresses_.Uses(group.multicast->address));
       EPIC_CHECK(multicast.emplace(MulticastMac(group.multicast->address), &group).second);
@@ -102,14 +112,13 @@ void GroupLife::CheckInvariants() const {
       ++planned;
     }
     for (const GroupPlan* const plan : {&group.plan, &group.refused}) {
-      for (const ContextPlan& context : plan->contexts)
-        qpns[context.node] += context.children.size() + (context.parent ? 1 : 0);
+      for (const ContextPlan& context : plan->contexts) qpns[context.node] += LocalQpnsOf(context).size();
     }
   }
   for (const auto& [node, ids] : planned_at_) planned -= ids.size();
   EPIC_CHECK(planned == 0);
   EPIC_CHECK(live == live_.size() && sessions == sessions_.size());
-  EPIC_CHECK(load == load_);
+  EPIC_CHECK(load == load_ && lent == lending_.taken());
   for (const NodeId node : topology_->switches) EPIC_CHECK(qpns[node] == qpns_.InUse(node));
   EPIC_CHECK(multicast.size() == addresses_.InUse());
   for (const MulticastMembers& members : Multicasts()) {

@@ -17,7 +17,7 @@ GroupLife::GroupLife(const Topology* topology, const SwitchTable* switches, Grou
       qpns_(topology->nodes.size()),
       addresses_(options_.multicast, seed),
       admission_(topology, &tenants_, options_.window_packets),
-      placer_({*topology, *switches, forwarding_, load_, tenants_, options_}),
+      placer_({*topology, *switches, forwarding_, load_, lending_, tenants_, options_}),
       // Ids must differ from those of a former manager, whose contexts may still be on switches.
       next_id_((random_() & 0xffffffff) << 20 | 1),
       // Not from random_: whether there has been a former manager changes no PSN.
@@ -200,6 +200,7 @@ void GroupLife::FailGroup(Nanos now, Group* group, const Failure& failure) {
   if (group->phase == GroupPhase::kJoining) CountWaiting(*group, -1);
   if (in_use && keeps_) changed_.ids.insert(group->id);
   group->phase = GroupPhase::kFailed;
+  group->server_due = kNever;
   group->failure = failure;
   group->remove_at = now + options_.linger;
   SetDue(group);
@@ -256,6 +257,7 @@ void GroupLife::GiveBack(Nanos now, const GroupPlan& plan, Group* group) {
   ReleasePlan(plan, now, &qpns_);
   if (group->allocation) load_.Undo(*group->allocation);
   group->allocation.reset();
+  GiveBackServer(group);
 }
 
 void GroupLife::Forget(uint64_t id) {

@@ -16,6 +16,9 @@
 // - A group that installs waits for switches; one that runs has taken a path, and all ranks have replies.
 // - What groups have of links, switches and QPNs (load, qpns) is what is in their plans, until the last
 //   switch has removed its context.
+// - What groups have of hosts' memory (lending) is what their servers take, until the last switch has removed
+// its
+//   context. A group whose payloads lie in a pool runs with a server that is there.
 // - An address of the range for multicast is one group's, for as long, or nobody's. Switches have ports for
 //   it only while that group runs.
 #pragma once
@@ -41,6 +44,7 @@
 #include "incmanager/groups/health_watch.h"
 #include "incmanager/groups/install_answer.h"
 #include "incmanager/groups/kept_groups.h"
+#include "incmanager/groups/lending.h"
 #include "incmanager/groups/multicast_pool.h"
 #include "incmanager/groups/placer.h"
 #include "incmanager/groups/plan.h"
@@ -81,6 +85,12 @@ class GroupWorld {
   virtual void Install(NodeId node, const ContextPlan& context) = 0;
   virtual void Fail(NodeId node, uint64_t group_id, uint32_t generation) = 0;
   virtual void Remove(NodeId node, uint64_t group_id, uint32_t generation) = 0;
+  // A host is to be a group's fallback server; answered by OnServerMade. And no more: not answered, and no
+  // error of one that it has not.
+  virtual void MakeServer(NodeId host, const ServerRequest& request) { (void)host, (void)request; }
+  virtual void RemoveServer(NodeId host, uint64_t group_id, uint32_t generation) {
+    (void)host, (void)group_id, (void)generation;
+  }
   // One line for the log.
   virtual void Note(const std::string& line) = 0;
   // The same, of a join that is refused: there may be thousands a second.
@@ -209,6 +219,21 @@ class GroupLife {
   // Groups whose contexts the switch is to keep.
   std::vector<uint64_t> GroupsOn(NodeId node) const;
 
+  // Hosts that lend memory (docs/PROTOCOL-CONTROL.md, section 7.5; group_server.cc). Before any group is
+  // made.
+  void UseLendingHosts(const LendingHosts* hosts) { lending_.Use(hosts); }
+  // The host has made a group's fallback server, or has refused to.
+  void OnServerMade(Nanos now, NodeId host, uint64_t group_id, uint32_t generation,
+                    const ServerAnswer& answer);
+  // By then it has answered.
+  static constexpr Nanos kServerMadeWithin = 5 * kSecond;
+  // A host's server has ended, or all of the host have: groups that have it fail with kFallbackLost. why: for
+  // people.
+  void OnServerEnded(Nanos now, NodeId host, uint64_t group_id, uint32_t generation, const std::string& why);
+  void OnLendingHostLost(Nanos now, NodeId host, const std::string& why);
+  // Whether a group has a server there, or is to have it, or has one that is to be removed.
+  bool MeansServer(NodeId host, uint64_t group_id, uint32_t generation) const;
+
   // To be called about ten times a second.
   void Tick(Nanos now);
 
@@ -286,6 +311,12 @@ class GroupLife {
   void GoByHosts(Nanos now, Group* group, const Failure& refused);
   void Run(Nanos now, Group* group);
   void NoteContexts(const Group& group);
+  // group_server.cc.
+  void AskForServer(Nanos now, const NetworkWay& way, Group* group);
+  void OnServerSilent(Nanos now, Group* group);
+  void GiveBackServer(Group* group);
+  // Why a link or a switch that goes takes the leg with it; ok: it does not.
+  Failure LegCut(const Group& group, const std::string& what) const;
   // group_multicast.cc.
   void GiveMulticast(Nanos now, Group* group);
 
@@ -331,6 +362,7 @@ class GroupLife {
   MulticastPool addresses_;
   uint64_t multicast_changes_ = 0;
   Load load_;
+  Lending lending_;
   Tenants tenants_;
   const Admission admission_;
   const Placer placer_;

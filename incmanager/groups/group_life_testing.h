@@ -20,13 +20,26 @@ class RecordingWorld : public GroupWorld {
   void Install(NodeId node, const ContextPlan& context) override { installs.emplace_back(node, context); }
   void Fail(NodeId node, uint64_t group_id, uint32_t) override { failed.emplace(node, group_id); }
   void Remove(NodeId node, uint64_t group_id, uint32_t) override { removals.emplace_back(node, group_id); }
+  void MakeServer(NodeId host, const ServerRequest& request) override { servers.emplace_back(host, request); }
+  void RemoveServer(NodeId host, uint64_t group_id, uint32_t) override {
+    removed_servers.emplace_back(host, group_id);
+  }
   void Note(const std::string& line) override { notes.push_back(line); }
 
   std::map<SessionId, std::vector<SessionEvent>> sent;
   std::vector<std::pair<NodeId, ContextPlan>> installs;  // not answered yet
   std::vector<std::pair<NodeId, uint64_t>> removals;     // not answered yet
   std::set<std::pair<NodeId, uint64_t>> failed;
+  std::vector<std::pair<NodeId, ServerRequest>> servers;  // that hosts are asked for, not answered yet
+  std::vector<std::pair<NodeId, uint64_t>> removed_servers;
   std::vector<std::string> notes;
+};
+
+// Hosts that lend, as a test says.
+class SomeLendingHosts : public LendingHosts {
+ public:
+  std::vector<LendingHost> List() const override { return hosts; }
+  std::vector<LendingHost> hosts;
 };
 
 // A manager's tables over a topology whose switches are all up.
@@ -53,6 +66,7 @@ class GroupWorldFixture {
       : GroupWorldFixture(builder.Build(), options) {}
   explicit GroupWorldFixture(Topology built, const GroupOptions& options = {})
       : topology(std::move(built)), switches(&topology), groups_(&topology, &switches, &world, options, 1) {
+    groups_.UseLendingHosts(&lending);
     for (const NodeId node : topology.switches) BringUp(node);
   }
 
@@ -60,6 +74,7 @@ class GroupWorldFixture {
     const Node& at = topology.nodes[node];
     EngineReport report{at.name, at.address, at.mac, boot_id, 4096, 64, {}, {}};
     for (const Mode mode : AllModes()) report.modes.Add(mode);
+    report.pool_buffer_bytes = 8192;
     for (const Hop& hop : at.hops) report.ports.push_back({hop.port, 4200, true});
     return report;
   }
@@ -99,6 +114,12 @@ class GroupWorldFixture {
       groups()->OnInstalled(now, node, context.group_id, {.arena_bytes = 1000});
     }
   }
+  // With QPN 0x777.
+  void AnswerServers() {
+    for (const auto& [host, request] : std::exchange(world.servers, {}))
+      groups()->OnServerMade(now, host, request.group_id, request.generation,
+                             {.refused = {}, .ip = topology.nodes[host].address, .qpn = 0x777});
+  }
   void AnswerRemovals() {
     for (const auto& [node, id] : std::exchange(world.removals, {})) groups()->OnRemoved(now, node, id);
   }
@@ -116,6 +137,7 @@ class GroupWorldFixture {
   Topology topology;
   Nanos now = kSecond;
   RecordingWorld world;
+  SomeLendingHosts lending;
   SwitchTable switches;
   std::vector<ContextPlan> installed;
   Path path = Path::kUnspecified;  // that ranks ask for from now on

@@ -23,7 +23,7 @@ GroupSpec Spec(Mode mode, uint32_t world_size) {
 }
 
 TEST(GroupModes, EverySwitchGetsTheGroupsMode) {
-  for (const Mode mode : AllModes()) {
+  for (const Mode mode : ModesOfOwnMemory()) {
     GroupWorldFixture w(testing::Tree32());
     ASSERT_TRUE(w.groups()->Create(Spec(mode, 4)).ok());
     w.JoinAll(4);

@@ -13,6 +13,9 @@ bool HasContext(const GroupPlan& plan, NodeId node) {
   return std::ranges::find(plan.contexts, node, &ContextPlan::node) != plan.contexts.end();
 }
 
+// While it has a leg that it cannot do without.
+bool UsesLeg(const Group& group) { return group.server.has_value() && !group.plan.contexts.empty(); }
+
 }  // namespace
 
 void GroupLife::OnNetwork(const std::vector<Forwarding>& tables) {
@@ -26,7 +29,10 @@ std::vector<const std::vector<Way>*> GroupLife::Ways() const {
   for (const auto kind : {&Footprint::ways, &Footprint::ways_of_hosts}) {
     for (const auto& [id, group] : groups_) {
       const std::vector<Way>& own = group.footprint.*kind;
-      if (group.phase != GroupPhase::kFailed && !own.empty()) ways.push_back(&own);
+      if (group.phase == GroupPhase::kFailed) continue;
+      if (!own.empty()) ways.push_back(&own);
+      if (group.server && !(group.server->footprint.*kind).empty())
+        ways.push_back(&(group.server->footprint.*kind));
     }
   }
   return ways;
@@ -47,7 +53,11 @@ void GroupLife::FailMoved(Nanos now) {
     return group.phase == GroupPhase::kJoining ? Failure{} : placer_.Misplaced(group, ErrorCode::kLinkLost);
   };
   FailWhere(now, misplaced, /*goes_round=*/false);
-  FailWhere(now, [this](const Group& group) { return placer_.Moved(group); });
+  FailWhere(now, [this](const Group& group) { return placer_.Moved(group.footprint); });
+  FailWhere(now, [this](const Group& group) {
+    const Failure moved = UsesLeg(group) ? placer_.Moved(group.server->footprint) : Failure{};
+    return moved.ok() ? moved : LegCut(group, moved.message);
+  });
 }
 
 void GroupLife::FailOrRefuse(Nanos now, Group* group, const Failure& failure) {
@@ -98,7 +108,13 @@ Failure GroupLife::ContextLost(const Group& group, NodeId node, const ContextRep
         "lost its contexts while the manager was away: its engine started anew, or another removed them");
   }
   if (!is_there) return lost("has no context of it any more, and its engine is the same: " + by);
-  return found->second.stopped ? lost("has stopped it: " + by) : Failure{};
+  if (found->second.stopped) return lost("has stopped it: " + by);
+  const LegEnd end = found->second.leg_end;
+  if (end == LegEnd::kNone || !group.server) return {};
+  const std::string said = fmt::format("switch {}: {}", name, found->second.leg_message);
+  if (end != LegEnd::kMessage && end != LegEnd::kOverrun) return LegCut(group, said);
+  return SwitchFailure(ErrorCode::kTransport, name,
+                       fmt::format("{}; the server is {}", said, topology_->nodes[group.server->host].name));
 }
 
 bool GroupLife::Means(NodeId node, uint64_t group_id, uint32_t generation) const {
@@ -113,6 +129,10 @@ void GroupLife::OnSwitchLost(Nanos now, NodeId node, const std::string& why) {
       SwitchFailure(ErrorCode::kSwitchLost, name, fmt::format("switch {} is lost: {}", name, why));
   FailWhere(now,
             [&](const Group& group) { return group.footprint.switches.contains(node) ? lost : Failure{}; });
+  FailWhere(now, [&](const Group& group) {
+    const bool crossed = UsesLeg(group) && group.server->footprint.switches.contains(node);
+    return crossed ? LegCut(group, lost.message) : Failure{};
+  });
 }
 
 void GroupLife::OnLinkDown(Nanos now, LinkEnd end, const std::function<bool(Nanos since)>& is_lost) {
@@ -123,6 +143,10 @@ void GroupLife::OnLinkDown(Nanos now, LinkEnd end, const std::function<bool(Nano
                                 topology_->Describe(link), topology_->Describe(topology_->Across(link))));
   FailWhere(now, [&](const Group& group) {
     return group.footprint.links.contains(link) && is_lost(group.placed) ? lost : Failure{};
+  });
+  FailWhere(now, [&](const Group& group) {
+    const bool crossed = UsesLeg(group) && group.server->footprint.links.contains(link);
+    return crossed && is_lost(group.placed) ? LegCut(group, lost.message) : Failure{};
   });
 }
 
@@ -142,6 +166,9 @@ WatchedSwitches GroupLife::Watched() const {
   for (const auto& [id, group] : groups_) {
     if (!IsInUse(group.phase)) continue;
     for (const NodeId node : group.footprint.switches) watched.try_emplace(node);
+    if (UsesLeg(group)) {
+      for (const NodeId node : group.server->footprint.switches) watched.try_emplace(node);
+    }
     for (const auto& [rank, member] : group.members) {
       if (!member.open || member.left) continue;
       watched[topology_->Attached(member.host).peer][member.host].push_back(member.session);

@@ -13,12 +13,11 @@ namespace {
 // The QPNs of a context, and whom each is for as of TakeBorne.
 std::pair<std::vector<uint32_t>, std::vector<Ipv4>> QpnsOf(const ContextPlan& context) {
   std::pair<std::vector<uint32_t>, std::vector<Ipv4>> out;
-  const auto add = [&out](const EndpointPlan& endpoint) {
-    out.first.push_back(endpoint.local_qpn);
-    out.second.push_back(endpoint.is_host ? endpoint.remote_ip : Ipv4{});
-  };
-  if (context.parent) add(*context.parent);
-  for (const EndpointPlan& child : context.children) add(child);
+  out.first = LocalQpnsOf(context);
+  if (context.parent) out.second.emplace_back();
+  for (const EndpointPlan& child : context.children)
+    out.second.push_back(child.is_host ? child.remote_ip : Ipv4{});
+  if (context.server) out.second.emplace_back();
   return out;
 }
 
@@ -50,6 +49,7 @@ void GroupLife::ResumeGroup(Nanos now, Group group) {
     member.back_by = now + kBackWithin;
   }
   if (group.allocation) load_.Apply(*group.allocation);
+  if (group.server) lending_.Take(group.server->host, group.server->bytes);
   if (group.multicast) ++multicast_changes_;
   live_[group.spec.name] = group.id;
   NoteContexts(group);

@@ -29,6 +29,7 @@ void GroupLife::SetDue(Group* group) {
   Nanos due = kNever;
   if (group->phase == GroupPhase::kJoining) due = std::min(group->next_waiting, group->join_deadline);
   if (group->phase == GroupPhase::kFailed) due = group->remove_at;
+  if (group->phase == GroupPhase::kInstalling) due = group->server_due;
   if (IsInUse(group->phase) && !group->removal_started) due = BackBy(*group);
   if (due == group->due) return;
   due_.erase({group->due, group->id});
@@ -53,6 +54,8 @@ void GroupLife::Tick(Nanos now) {
       StartRemoval(now, &group);  // it may be gone then
     } else if (IsInUse(group.phase)) {
       FailAway(now, &group);
+    } else if (group.phase == GroupPhase::kInstalling && now >= group.server_due) {
+      OnServerSilent(now, &group);
     } else {
       SetDue(&group);
     }

@@ -25,19 +25,6 @@ Failure RefusesMode(const GroupSpec& spec) {
   return {ErrorCode::kUnsupported, NoBlocksIn(spec.mode), -1, ""};
 }
 
-// In the engine's words (Engine::Install), as if it had been asked.
-Failure NoRoom(const std::string& name, uint64_t needed, const SwitchOffer& offer) {
-  Failure failure = SwitchFailure(ErrorCode::kNoResource, name,
-                                  fmt::format("switch {}: arena: {} bytes needed, {} of {} bytes left", name,
-                                              needed, offer.room, offer.arena_bytes));
-  failure.brief = MemoryWords(name, needed, offer.room, offer.arena_bytes);
-  if (!offer.kept.empty()) {
-    failure.message += "; " + offer.kept;
-    failure.brief += "; " + offer.kept;
-  }
-  return failure;
-}
-
 // IPv4, UDP, BTH, immediate and ICRC around the payload.
 constexpr uint32_t kAroundPayload = 20 + 8 + 12 + 4 + 4;
 
@@ -129,6 +116,7 @@ std::vector<SwitchOffer> Placer::Offers(const GroupSpec& spec, const SwitchModes
     offer.unusable = from_.switches.Unusable(node, offer.mode);
     offer.lacks = from_.switches.Lacks(node, NeedsOf(spec));
     if (spec.policy == Policy::kTemporal && offer.lacks.empty()) offer.lacks = LacksBlocks(node, offer.mode);
+    if (IsInPool(offer.mode) && offer.lacks.empty()) offer.lacks = from_.switches.LacksPool(node, offer.mode);
     offer.small_payload = spec.path_mtu > engine.max_path_mtu;
     offer.abilities = engine.abilities;
     offer.max_children = engine.max_children;
@@ -148,6 +136,11 @@ Result<uint32_t> Placer::PathMtuOf(const Group& group, const NetworkWay& way) co
   for (const TreeInner& inner : way.tree.inner) {
     const EngineReport& engine = from_.switches.entry(inner.node).engine;
     carried.Limit(engine.max_path_mtu, fmt::format("the engine of {}", engine.name), -1, engine.name);
+    if (IsInPool(group.spec.mode))
+      carried.Limit(
+          engine.pool_buffer_bytes / AccumulatorMtus(group.spec),
+          fmt::format("the pool of {}, with buffers of {} bytes,", engine.name, engine.pool_buffer_bytes), -1,
+          engine.name);
     for (const PortState& port : engine.ports) {
       const auto uses = [&](const TreeChild& c) {
         return c.port == port.name ||
@@ -299,7 +292,9 @@ Result<NetworkWay> Placer::WayOfNetwork(const Group& group, std::vector<RootChoi
   for (const auto& [name, mode] : spec.switch_modes) modes[*from_.topology.FindSwitch(name)] = mode;
   std::vector<SwitchOffer> offers = Offers(spec, modes);
   const bool by_tiers = spec.policy != Policy::kShortest;
-  auto way = by_tiers ? WayByTiers(group, offers, choices) : WayByShortest(group, std::move(offers), choices);
+  auto way = by_tiers              ? WayByTiers(group, offers, choices)
+             : IsInPool(spec.mode) ? WayByOneSwitch(group, std::move(offers), choices)
+                                   : WayByShortest(group, std::move(offers), choices);
   if (!refused.ok() && (by_tiers || way.ok())) return refused;
   if (!way.ok()) return way;
   way->modes = std::move(modes);
@@ -366,6 +361,11 @@ Placement Placer::Explain(const GroupSpec& spec) const {
     out.root = tree.inner[0].node;
     out.switches = static_cast<uint32_t>(tree.inner.size());
     TellMemory(Offers(spec, network->modes), *network, &out.roots);
+    if (network->server) {
+      out.server = network->server->host;
+      out.server_bytes = network->server->bytes;
+      out.server_of_a_rank = network->server->of_a_rank;
+    }
     out.mode = spec.mode;
     group.path_taken = Path::kNetwork;
     const auto connect = WayOfHosts(group, network->path_mtu);

@@ -8,11 +8,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "incmanager/failure.h"
 #include "incmanager/groups/group.h"
+#include "incmanager/groups/lending.h"
 #include "incmanager/groups/plan.h"
 #include "incmanager/groups/switch_table.h"
 #include "incmanager/policies/explain.h"
@@ -35,7 +37,9 @@ struct NetworkWay {
   std::vector<BlockChoice> blocks;  // the same, of policy temporal; else none
   LowBytes low_bytes;               // of the blocks that it shares: a block is of one core
   SuperFramePorts super_frame_ports;
-  uint64_t width_kbps = 0;  // 0: not known
+  std::optional<EndpointPlan> leg;    // to the server, without QPNs and PSNs
+  std::optional<GroupServer> server;  // of a group whose payloads lie in a pool
+  uint64_t width_kbps = 0;            // 0: not known
 };
 
 // Between the hosts.
@@ -60,6 +64,9 @@ struct Placement {
   uint32_t switches = 0;           // that would aggregate
   Mode mode = Mode::kUnspecified;
   Policy policy = Policy::kUnspecified;
+  NodeId server = kNoNode;  // of kNetwork in a mode with a pool: the host that would be the fallback server
+  uint64_t server_bytes = 0;
+  bool server_of_a_rank = false;
   Failure failure;
   std::string no_multicast;  // why its ranks could have no multicast if they asked for it; empty: they could
   std::string flooded;       // of kHosts: why they would have it only then; empty: also if they did not ask
@@ -71,6 +78,7 @@ struct PlacerSources {
   const SwitchTable& switches;
   const std::vector<Forwarding>& tables;  // as the network forwards, by NodeId
   const Load& load;                       // what groups have
+  const Lending& lending;                 // the same, of hosts' memory
   const Tenants& tenants;
   const GroupOptions& options;
 };
@@ -84,8 +92,8 @@ class Placer {
   Failure Misplaced(const Group& group, ErrorCode code) const;
 
   // choices: if given, what there is to say of each switch as the root is put there. Errors: those of
-  // BuildTree or Place, ChooseBorne and ChooseWindow; kMtu; kNoResource naming a switch with too little
-  // memory, or the tenant's limit; kUnsupported of a mode that policy temporal cannot have.
+  // BuildTree, BuildOneSwitchTree or Place, ChooseBorne and ChooseWindow; kMtu; kNoResource naming a switch
+  // with too little memory, or the tenant's limit; kUnsupported of a mode that policy temporal cannot have.
   Result<NetworkWay> WayOfNetwork(const Group& group, std::vector<RootChoice>* choices = nullptr) const;
   // Of policy temporal: why calls that find their memory taken could not go between the hosts with this path
   // MTU. Errors: those of WayOfHosts.
@@ -114,9 +122,10 @@ class Placer {
   // Whether its hosts, each of one rank, and all links by which they are sent multicast take super-frames.
   bool MulticastCarriesSuperFrames(const Group& group) const;
 
-  // Of a group that has been placed: kLinkLost if a link that it crosses is gone, or if its tree edges have
-  // another way now though nothing is broken on the one that they were told. What is broken may come back.
-  Failure Moved(const Group& group) const;
+  // Of what a group that has been placed crosses: kLinkLost if one of its links is gone, or if its tree edges
+  // have another way now though nothing is broken on the one that they were told. What is broken may come
+  // back.
+  Failure Moved(const Footprint& footprint) const;
 
   // Of a spec with defaults, and with a host for each rank. What only ranks and switches can say is not
   // known: the memory of switches that have not said it, their QPNs, and what the ranks' NICs carry.
@@ -135,6 +144,11 @@ class Placer {
                                    std::vector<RootChoice>* choices) const;
   Result<NetworkWay> WayByTiers(const Group& group, const std::vector<SwitchOffer>& offers,
                                 std::vector<RootChoice>* choices) const;
+  // placer_pool.cc.
+  Result<NetworkWay> WayByOneSwitch(const Group& group, std::vector<SwitchOffer> offers,
+                                    std::vector<RootChoice>* choices) const;
+  Result<GroupServer> ServerOf(const Group& group, const NetworkWay& way,
+                               const std::vector<SwitchOffer>& offers) const;
   Result<NetworkWay> SizesOf(const Group& group, Tree tree, const std::vector<SwitchOffer>& offers) const;
   Result<Window> WindowOf(const Group& group, const Tree& tree, uint32_t path_mtu) const;
   Result<uint32_t> PathMtuOf(const Group& group, const NetworkWay& way) const;
@@ -142,5 +156,8 @@ class Placer {
 
   const PlacerSources from_;
 };
+
+// That the switch has too little memory, in the engine's words (Engine::Install), as if it had been asked.
+Failure NoRoom(const std::string& name, uint64_t needed, const SwitchOffer& offer);
 
 }  // namespace epic::manager

@@ -103,9 +103,9 @@ bool Placer::CarriesSuperFrames(NodeId from, NodeId to) const {
   return std::ranges::all_of(way.links, [this](LinkEnd link) { return LinkCarriesSuperFrames(link); });
 }
 
-Failure Placer::Moved(const Group& group) const {
+Failure Placer::Moved(const Footprint& footprint) const {
   bool carries = true;
-  for (const LinkEnd& link : group.footprint.links) {
+  for (const LinkEnd& link : footprint.links) {
     const LinkEnd there = from_.topology.Across(link);
     carries &= from_.topology.Carries(link);
     if (from_.topology.nodes[link.node].hops[link.hop].state != LinkState::kGone) continue;
@@ -123,7 +123,7 @@ Failure Placer::Moved(const Group& group) const {
   }
   // What is broken may come back, or is judged.
   if (!carries) return {};
-  for (const Way& way : group.footprint.ways) {
+  for (const Way& way : footprint.ways) {
     if (from_.tables[way.at].HopTo(way.to) == way.hop) continue;
     const std::string& name = from_.topology.nodes[way.at].name;
     return SwitchFailure(

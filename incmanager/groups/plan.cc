@@ -34,7 +34,8 @@ class Planner {
 
   Result<GroupPlan> Make() {
     for (const TreeInner& inner : tree_.inner) {
-      const size_t endpoints = inner.children.size() + (inner.parent == TreeInner::kNoParent ? 0 : 1);
+      const size_t endpoints = inner.children.size() + (inner.parent == TreeInner::kNoParent ? 0 : 1) +
+                               (plan_.contexts.front().server ? 1 : 0);
       const auto low_byte = low_bytes_.find(inner.node);
       const bool any = low_byte == low_bytes_.end();
       auto qpns = !borne_.empty() ? qpns_->TakeBorne(inner.node, PeersOf(inner), now_)
@@ -58,6 +59,15 @@ class Planner {
       for (const TreeChild& child : inner.children) {
         child.is_host ? ConnectHost(i, child) : ConnectSwitch(i, child);
       }
+    }
+    if (auto& server = plan_.contexts.front().server) {
+      server->local_qpn = NextQpn(0);
+      server->in_psn = NewPsn();
+      server->out_psn = NewPsn();
+      const TreeChild edge{.port = server->port, .ingress_port = server->ingress_port};
+      server->super_frames =
+          IsDirect(plan_.contexts.front().node, edge, *topology_.FindHostByAddress(server->remote_ip)) &&
+          Carries(plan_.contexts.front().node, server->port);
     }
     TellEnds(topology_, &plan_);
     return std::move(plan_);
@@ -294,6 +304,23 @@ Footprint FootprintOf(const Topology& topology, const std::vector<Forwarding>& t
   return footprint;
 }
 
+Footprint FootprintOfLeg(const Topology& topology, const std::vector<Forwarding>& tables, NodeId node,
+                         const EndpointPlan& server) {
+  Footprint footprint;
+  const NodeId host = *topology.FindHostByAddress(server.remote_ip);
+  Cross(topology, tables, *topology.EndAt(node, server.port), host, &footprint);
+  Cross(topology, tables, topology.AttachedEnd(host), node, &footprint);
+  return footprint;
+}
+
+std::vector<uint32_t> LocalQpnsOf(const ContextPlan& context) {
+  std::vector<uint32_t> qpns;
+  if (context.parent) qpns.push_back(context.parent->local_qpn);
+  for (const EndpointPlan& child : context.children) qpns.push_back(child.local_qpn);
+  if (context.server) qpns.push_back(context.server->local_qpn);
+  return qpns;
+}
+
 void TellRates(const Topology& topology, const std::vector<Forwarding>& tables, GroupPlan* plan) {
   for (ContextPlan& context : plan->contexts) {
     for (EndpointPlan& child : context.children) {
@@ -337,8 +364,7 @@ uint32_t LevelsOf(const GroupPlan& plan) {
 
 void ReleasePlan(const GroupPlan& plan, Nanos now, QpnPool* qpns) {
   for (const ContextPlan& context : plan.contexts) {
-    if (context.parent) qpns->GiveBack(context.node, context.parent->local_qpn, now);
-    for (const EndpointPlan& child : context.children) qpns->GiveBack(context.node, child.local_qpn, now);
+    for (const uint32_t qpn : LocalQpnsOf(context)) qpns->GiveBack(context.node, qpn, now);
   }
 }
 

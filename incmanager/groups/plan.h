@@ -130,6 +130,15 @@ struct EndpointPlan {
   double rate_gbps = 0;  // of a child: of the slowest link that the edge crosses (TellRates)
 };
 
+// The fallback server of a group whose payloads lie in a pool.
+struct GroupServer {
+  NodeId host = kNoNode;
+  uint64_t bytes = 0;      // that it takes of the host's memory
+  bool of_a_rank = false;  // the host is one of the group's
+  bool made = false;       // the host has it
+  Footprint footprint;     // of the leg
+};
+
 // One switch's context.
 struct ContextPlan : GroupParameters {
   NodeId node = kNoNode;
@@ -138,6 +147,8 @@ struct ContextPlan : GroupParameters {
   uint32_t inline_bytes = 0;     // for the ranks: switches go by what headers say
   std::optional<EndpointPlan> parent;
   std::vector<EndpointPlan> children;
+  // Of a group whose payloads lie in a pool: the leg. Its remote QPN is the host's answer.
+  std::optional<EndpointPlan> server;
   uint64_t arena_bytes = 0;  // as the switch answered; 0 until then
   PaperBuffer paper;         // what the paper asks for instead
 };
@@ -151,6 +162,14 @@ struct GroupPlan {
 
 // What the plan crosses. tables: ComputeForwarding.
 Footprint FootprintOf(const Topology& topology, const std::vector<Forwarding>& tables, const GroupPlan& plan);
+
+// What the leg between a switch and a server crosses.
+Footprint FootprintOfLeg(const Topology& topology, const std::vector<Forwarding>& tables, NodeId node,
+                         const EndpointPlan& server);
+
+// The QPNs at a context's switch that are its: of the parent, the children and the server, as far as there
+// are any, in this order.
+std::vector<uint32_t> LocalQpnsOf(const ContextPlan& context);
 
 // Sets the rate of each edge.
 void TellRates(const Topology& topology, const std::vector<Forwarding>& tables, GroupPlan* plan);
@@ -176,10 +195,11 @@ uint8_t LowByteOf(const ContextPlan& context);
 
 // Gives every edge its two QPNs, those of one switch with the same low byte, and a PSN per direction: random,
 // or start_psn for all. `common` carries what
-// all contexts share, but for the modes of switch_modes. borne: what ChooseBorne says of the tree; where
-// switches bear addresses, their QPNs are from the pool's range for that. Super-frames are for edges that are
-// one link, without a router, with a port that carries them at each switch, and a rank that says so at the
-// host. Errors: kNoResource naming a switch whose QPNs are used up (those taken are given back).
+// all contexts share, but for the modes of switch_modes; a server of it gets a QPN and PSNs like a child, of
+// the same low byte. borne: what ChooseBorne says of the tree; where switches bear addresses, their QPNs are
+// from the pool's range for that. Super-frames are for edges that are one link, without a router, with a port
+// that carries them at each switch, and a rank that says so at the host. Errors: kNoResource naming a switch
+// whose QPNs are used up (those taken are given back).
 Result<GroupPlan> MakePlan(const Topology& topology, const Tree& tree, const ContextPlan& common,
                            const SwitchModes& switch_modes, const std::vector<JoinRequest>& ranks,
                            const std::vector<Borne>& borne, const SuperFramePorts& super_frame_ports,

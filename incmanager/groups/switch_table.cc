@@ -170,6 +170,12 @@ std::string SwitchTable::Lacks(NodeId node, const Abilities& needs) const {
   return {};
 }
 
+std::string SwitchTable::LacksPool(NodeId node, Mode mode) const {
+  const EngineReport& engine = entries_[node].engine;
+  if (engine.modes.Contains(mode) && engine.pool_buffer_bytes != 0) return {};
+  return fmt::format("{} has no pool (incengine --pool)", topology_->nodes[node].name);
+}
+
 std::string SwitchTable::Stopped(NodeId node) const {
   switch (entries_[node].state) {
     case SwitchState::kUp:
@@ -189,7 +195,8 @@ std::string SwitchTable::Stopped(NodeId node) const {
 std::string SwitchTable::Unusable(NodeId node, Mode mode) const {
   switch (entries_[node].state) {
     case SwitchState::kUp:
-      if (entries_[node].engine.modes.Contains(mode)) return "";
+      // Who forwards for a group in a pool needs none (LacksPool).
+      if (entries_[node].engine.modes.Contains(mode) || IsInPool(mode)) return "";
       return fmt::format("its engine does not offer mode {}", NumeralOf(mode));
     case SwitchState::kNeverSeen:
       return "its agent has never registered";

@@ -72,10 +72,13 @@ class SwitchTable {
   // Why the switch cannot aggregate for a group that needs these abilities, as "operation product is not in
   // leaf1 (version 0.1.0)"; empty if it can.
   std::string Lacks(NodeId node, const Abilities& needs) const;
+  // Why the switch cannot sum for a group in this mode, whose payloads lie in a pool; empty if it can.
+  std::string LacksPool(NodeId node, Mode mode) const;
   // Why the switch passes nothing on between hosts; empty if it does, as far as one knows. Its agent need not
   // live for that; and a table that is on its way to its engine is there soon.
   std::string Stopped(NodeId node) const;
-  // Why the switch cannot take part in a new group in this mode; empty if it can.
+  // Why the switch cannot take part in a new group in this mode; empty if it can. Of modes whose groups lie
+  // in a pool: not even forward.
   std::string Unusable(NodeId node, Mode mode) const;
 
  private:

@@ -112,10 +112,11 @@ std::vector<uint64_t> HostTable::Remove(HostId host) {
   return gone;
 }
 
-std::vector<HostId> HostTable::Silent(Nanos now) {
+std::vector<HostId> HostTable::Silent(Nanos now, const std::function<bool(HostId)>& serves) {
   std::vector<HostId> silent;
   for (auto& [id, entry] : hosts_) {
-    if (now - entry.last_heard <= kHostSilentAfter || std::exchange(entry.silent, true)) continue;
+    const Nanos after = serves && serves(id) ? kLenderSilentAfter : kHostSilentAfter;
+    if (now - entry.last_heard <= after || std::exchange(entry.silent, true)) continue;
     silent.push_back(id);
   }
   return silent;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -19,6 +20,8 @@ namespace epic::manager {
 using HostId = uint64_t;
 // Silent for longer, a daemon is away, and its host is asked whether it lives (host_doubts.h).
 inline constexpr Nanos kHostSilentAfter = 4 * kSecond;
+// The same of one with groups' fallback servers: with the asking they are lost within 5 s of its end.
+inline constexpr Nanos kLenderSilentAfter = 2 * kSecond;
 
 // A RoCE port with an IPv4 GID; see HostPort in proto/manager.proto.
 struct HostPort {
@@ -31,10 +34,25 @@ struct HostPort {
   uint32_t max_path_mtu = 0;
 };
 
+// A life of a group, whose fallback server is meant.
+struct ServedGroup {
+  uint64_t id = 0;
+  uint32_t generation = 0;
+  bool operator==(const ServedGroup&) const = default;
+};
+
+// Memory that a host lends; see FallbackOffer in proto/manager.proto.
+struct FallbackOffer {
+  uint64_t bytes = 0;
+  Ipv4 ip{};  // of one of the host's ports
+  std::vector<ServedGroup> served;
+};
+
 struct HostInfo {
   std::string name;
   std::vector<HostPort> ports;
   std::string version;
+  std::optional<FallbackOffer> fallback;  // none: it lends nothing
 };
 
 class HostTable {
@@ -75,8 +93,9 @@ class HostTable {
 
   // The daemon's stream has ended. Returns the sessions of its ranks, which go with it.
   std::vector<uint64_t> Remove(HostId host);
-  // Who has not been heard for longer than kHostSilentAfter, and was not among these since it was heard last.
-  std::vector<HostId> Silent(Nanos now);
+  // Who has not been heard for longer than kHostSilentAfter, or if it serves than kLenderSilentAfter, and was
+  // not among these since it was heard last.
+  std::vector<HostId> Silent(Nanos now, const std::function<bool(HostId)>& serves = nullptr);
 
   const std::map<HostId, Entry>& hosts() const { return hosts_; }
 

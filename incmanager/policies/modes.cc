@@ -47,6 +47,10 @@ std::string CannotMix(Mode one, Mode other) {
   for (const Mode mode : {one, other}) {
     if (!IsMode(mode)) return fmt::format("{} is no mode", NumberOf(mode));
   }
+  if (IsInPool(one) != IsInPool(other)) {
+    return fmt::format("modes {} and {} cannot share a tree: one switch sums for a group in mode {}",
+                       NumeralOf(one), NumeralOf(other), NumeralOf(ModeInPool()));
+  }
   if (FindMode(one)->reliability == FindMode(other)->reliability) {
     const Mode bears = FindMode(one)->bears_hosts ? one : other;
     return fmt::format(

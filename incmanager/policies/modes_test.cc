@@ -45,6 +45,13 @@ TEST(Modes, IVMixesWithNoOther) {
             "IV only");
 }
 
+TEST(Modes, VMixesWithNoOther) {
+  for (const Mode other : {Mode::kAugmented, Mode::kTranslated, Mode::kSpliced}) {
+    EXPECT_THAT(CannotMix(Mode::kPooled, other), HasSubstr("one switch sums for a group in mode V"));
+    EXPECT_THAT(CannotMix(other, Mode::kPooled), HasSubstr("one switch sums for a group in mode V"));
+  }
+}
+
 // 100 Gbit/s and 1 us per link: BL is 12500 bytes.
 TEST(BufferOfPaper, FollowsAppendixF3) {
   BufferRequest request{Mode::kTranslated, false, 100, 1, 2, 4};

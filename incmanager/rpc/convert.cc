@@ -25,6 +25,7 @@ static_assert(static_cast<int>(ErrorCode::kTransport) == proto::ERROR_TRANSPORT)
 static_assert(static_cast<int>(ErrorCode::kManagerLost) == proto::ERROR_MANAGER_LOST);
 static_assert(static_cast<int>(ErrorCode::kInternal) == proto::ERROR_INTERNAL);
 static_assert(static_cast<int>(ErrorCode::kLinkLost) == proto::ERROR_LINK_LOST);
+static_assert(static_cast<int>(ErrorCode::kFallbackLost) == proto::ERROR_FALLBACK_LOST);
 static_assert(static_cast<int>(ErrorCode::kNotFinite) == proto::ERROR_NOT_FINITE);
 static_assert(static_cast<int>(ErrorCode::kMismatch) == proto::ERROR_MISMATCH);
 static_assert(static_cast<int>(Path::kAuto) == proto::PATH_AUTO);
@@ -34,13 +35,6 @@ static_assert(static_cast<int>(Path::kHosts) == proto::PATH_HOSTS && proto::Path
 // compile. Convert.ModesHaveTheirNames looks at the names.
 static_assert(proto::Mode_MIN == proto::MODE_UNSPECIFIED &&
               proto::Mode_MAX == static_cast<int>(kModes.size()));
-
-// Of the hosts' queue pairs (docs/PROTOCOL.md, section 6): about 1 s of patience per try; 7 RNR retries mean
-// no limit.
-constexpr uint32_t kQpTimeout = 18;
-constexpr uint32_t kRetryCount = 7;
-constexpr uint32_t kRnrRetry = 7;
-constexpr uint32_t kMinRnrTimer = 1;
 
 // What is no mode stays none.
 Mode ModeFromProto(proto::Mode mode) { return static_cast<Mode>(std::clamp<int>(mode, 0, UINT8_MAX)); }
@@ -73,6 +67,14 @@ proto::WindowInUse ToProto(const WindowInUse& window) {
   out.set_ns_per_packet(window.ns_per_packet);
   out.set_before_messages(window.before_messages);
   out.set_before_ns_per_packet(window.before_ns_per_packet);
+  return out;
+}
+
+proto::GroupServer ServerOf(const Topology& topology, NodeId host, uint64_t bytes, bool of_a_rank) {
+  proto::GroupServer out;
+  out.set_host(topology.nodes[host].name);
+  out.set_bytes(bytes);
+  out.set_of_a_rank(of_a_rank);
   return out;
 }
 
@@ -231,6 +233,7 @@ proto::GroupConfig ToProto(const ContextPlan& context) {
   SetParameters(context, &out);
   if (context.parent) *out.mutable_parent() = ToProto(*context.parent);
   for (const EndpointPlan& child : context.children) *out.add_children() = ToProto(child);
+  if (context.server) *out.mutable_server() = ToProto(*context.server);
   return out;
 }
 
@@ -317,6 +320,9 @@ proto::GroupState ToProto(const Topology& topology, const Group& group) {
   out.set_path(static_cast<proto::Path>(group.spec.path));
   out.set_path_taken(static_cast<proto::Path>(group.path_taken));
   out.set_path_reason(group.path_reason);
+  if (group.server && !group.plan.contexts.empty())
+    *out.mutable_server() =
+        ServerOf(topology, group.server->host, group.server->bytes, group.server->of_a_rank);
   if (group.multicast) out.set_multicast_address(Raw(group.multicast->address));
   out.set_multicast_reason(group.no_multicast.message);
   if (!group.failure.ok()) *out.mutable_failure() = ToProto(group.failure);
@@ -349,6 +355,9 @@ proto::ExplainReply ToProto(const Topology& topology, const Placement& placement
   out.set_switches(placement.switches);
   out.set_policy(Name(placement.policy));
   out.set_mode(static_cast<proto::Mode>(placement.mode));
+  if (placement.server != kNoNode)
+    *out.mutable_server() =
+        ServerOf(topology, placement.server, placement.server_bytes, placement.server_of_a_rank);
   out.set_multicast(placement.failure.ok() && placement.no_multicast.empty());
   out.set_multicast_reason(placement.no_multicast);
   out.set_multicast_unasked(out.multicast() && placement.path == Path::kHosts && placement.flooded.empty());

@@ -17,6 +17,13 @@
 
 namespace epic::manager {
 
+// Of the hosts' queue pairs (docs/PROTOCOL.md, section 6): about 1 s of patience per try; 7 RNR retries mean
+// no limit.
+inline constexpr uint32_t kQpTimeout = 18;
+inline constexpr uint32_t kRetryCount = 7;
+inline constexpr uint32_t kRnrRetry = 7;
+inline constexpr uint32_t kMinRnrTimer = 1;
+
 JoinRequest FromProto(const proto::Join& join);
 proto::Join ToProto(const JoinRequest& join);
 EngineReport FromProto(const proto::EngineInfo& info);
@@ -53,6 +60,9 @@ proto::ExplainReply ToProto(const Topology& topology, const Placement& placement
 // Errors: INVALID_ARGUMENT naming the port.
 StatusOr<HostInfo> FromProto(const proto::HostInfo& info);
 proto::HostInfo ToProto(const HostInfo& info);
+ServedGroup FromProto(const proto::ServedGroup& group);
+proto::ServedGroup ToProto(const ServedGroup& group);
+proto::MakeServer ToProto(const ServerRequest& request);
 // Its ports, as "vec0 10.0.0.1, vec1 10.0.1.1".
 std::string InWords(const HostInfo& info);
 

@@ -12,6 +12,11 @@ static_assert(static_cast<int>(NeighbourKind::kBridge) == proto::NEIGHBOUR_BRIDG
 static_assert(static_cast<int>(HeardBy::kArp) == proto::HEARD_BY_ARP &&
               proto::HeardBy_MAX == proto::HEARD_BY_ARP);
 
+static_assert(static_cast<int>(LegEnd::kMessage) == proto::LEG_END_MESSAGE &&
+              static_cast<int>(LegEnd::kRefused) == proto::LEG_END_REFUSED &&
+              static_cast<int>(LegEnd::kOverrun) == proto::LEG_END_OVERRUN &&
+              proto::LegEnd_MAX < static_cast<int>(LegEnd::kOther));
+
 // A day; sums of it stay numbers.
 constexpr uint64_t kMostMs = 24 * 3600 * 1000;
 
@@ -91,6 +96,8 @@ EngineReport FromProto(const proto::EngineInfo& info) {
   out.blocks = info.capability().blocks();
   out.group_ports = info.capability().group_ports();
   out.arena_bytes = std::min(info.capability().arena_bytes(), kMostArenaBytes);
+  out.arena_bytes -= std::min(info.capability().pool().bytes(), out.arena_bytes);
+  out.pool_buffer_bytes = info.capability().pool().buffer_bytes();
   for (const proto::PortInfo& port : info.ports()) out.ports.push_back(PortFromProto(port));
   for (const proto::RefusedEndpoint& refused : info.refused()) {
     out.refused.push_back({.group_id = refused.group_id(),
@@ -108,8 +115,15 @@ EngineReport FromProto(const proto::EngineInfo& info) {
 ContextReports ContextsOf(const proto::EngineInfo& info) {
   ContextReports contexts;
   for (const uint64_t id : info.group_ids()) contexts[id] = {};
-  for (const proto::ContextInfo& context : info.contexts())
-    contexts[context.group_id()] = {.generation = context.generation(), .stopped = context.stopped()};
+  for (const proto::ContextInfo& context : info.contexts()) {
+    ContextReport& report = contexts[context.group_id()];
+    report = {.generation = context.generation(), .stopped = context.stopped()};
+    if (!context.has_leg()) continue;
+    const proto::LegEnd why = context.leg().why();
+    const bool known = proto::LegEnd_IsValid(why) && why != proto::LEG_END_UNSPECIFIED;
+    report.leg_end = known ? static_cast<LegEnd>(why) : LegEnd::kOther;
+    report.leg_message = Shortened(context.leg().message());
+  }
   return contexts;
 }
 
@@ -145,6 +159,14 @@ void AddTrouble(const proto::DumpReply& tables, uint64_t group_id, proto::TreeNo
     for (const char* name : {"drop_stranger", "drop_bad_pkey", "drop_unexpected_opcode", "drop_bad_length",
                              "drop_bad_control"}) {
       if (const uint64_t count = value(group.counters(), name); count != 0) add(name, count);
+    }
+    if (group.has_server()) {
+      for (const char* name : {"claims", "evictions", "downgrades", "passes", "splits", "server_bytes_sent",
+                               "server_bytes_back"}) {
+        proto::Counter& counter = *node->add_pool();
+        counter.set_name(name);
+        counter.set_value(value(group.counters(), name));
+      }
     }
     uint64_t rnr_naks = value(group.parent().counters(), "rnr_naks_sent");
     for (const proto::EndpointDump& child : group.children())

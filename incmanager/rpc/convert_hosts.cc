@@ -30,6 +30,26 @@ StatusOr<HostInfo> FromProto(const proto::HostInfo& info) {
     to.rate_mbps = port.rate_mbps();
     to.max_path_mtu = port.max_path_mtu();
   }
+  if (!info.has_fallback()) return out;
+  FallbackOffer& offer = out.fallback.emplace();
+  offer.bytes = info.fallback().bytes();
+  offer.ip = Ipv4{info.fallback().ip()};
+  if (std::ranges::find(out.ports, offer.ip, &HostPort::ip) == out.ports.end()) {
+    return MakeStatus(StatusCode::kInvalidArgument,
+                      fmt::format("fallback: {} is the address of none of its ports", ToString(offer.ip)));
+  }
+  for (const proto::ServedGroup& group : info.fallback().served()) offer.served.push_back(FromProto(group));
+  return out;
+}
+
+ServedGroup FromProto(const proto::ServedGroup& group) {
+  return {.id = group.group_id(), .generation = group.generation()};
+}
+
+proto::ServedGroup ToProto(const ServedGroup& group) {
+  proto::ServedGroup out;
+  out.set_group_id(group.id);
+  out.set_generation(group.generation);
   return out;
 }
 
@@ -47,6 +67,32 @@ proto::HostInfo ToProto(const HostInfo& info) {
     to.set_rate_mbps(port.rate_mbps);
     to.set_max_path_mtu(port.max_path_mtu);
   }
+  if (info.fallback) {
+    out.mutable_fallback()->set_bytes(info.fallback->bytes);
+    out.mutable_fallback()->set_ip(Raw(info.fallback->ip));
+  }
+  return out;
+}
+
+proto::MakeServer ToProto(const ServerRequest& request) {
+  proto::MakeServer out;
+  *out.mutable_group() = ToProto(ServedGroup{.id = request.group_id, .generation = request.generation});
+  out.set_name(request.name);
+  out.set_world_size(request.world_size);
+  out.set_path_mtu(request.path_mtu);
+  out.set_message_packets(request.message_packets);
+  out.set_slots(request.slots);
+  out.set_accumulator_mtus(request.accumulator_mtus);
+  out.set_switch_name(request.switch_name);
+  out.set_remote_ip(Raw(request.switch_ip));
+  out.set_remote_qpn(request.switch_qpn);
+  out.set_send_psn(request.server_psn);
+  out.set_recv_psn(request.switch_psn);
+  out.set_super_frames(request.super_frames);
+  out.set_qp_timeout(kQpTimeout);
+  out.set_retry_cnt(kRetryCount);
+  out.set_rnr_retry(kRnrRetry);
+  out.set_min_rnr_timer(kMinRnrTimer);
   return out;
 }
 
@@ -54,6 +100,7 @@ std::string InWords(const HostInfo& info) {
   std::string out = info.ports.empty() ? "without a RoCE port" : "";
   for (const HostPort& port : info.ports)
     out += fmt::format("{}{} {}", out.empty() ? "" : ", ", port.ifname, ToString(port.ip));
+  if (info.fallback) out += fmt::format(", lends {} bytes", info.fallback->bytes);
   return out;
 }
 

@@ -33,10 +33,12 @@ void ManagerState::ResumeFound(Nanos now) {
     StatusOr<Group> group = FromStored(topology_, stored);
     if (group.ok()) {
       groups_.ResumeGroup(now, *std::move(group));
+      OnResumed(now, stored);
     } else if (!late) {
       rest.push_back(std::move(stored));
     } else {
       EndResumed(now, stored, group.status());
+      OnResumed(now, stored);
       for (const proto::TreeNode& context : stored.contexts()) {
         if (const auto node = topology_.FindSwitch(context.switch_name()); node && had_.contains(*node))
           Remove(*node, stored.id(), stored.generation());

@@ -47,8 +47,9 @@ void ManagerState::OnHostMessage(Nanos now, HostId host, const proto::FromHost& 
       std::set<Ipv4> addresses;
       for (const HostPort& port : info->ports) addresses.insert(port.ip);
       groups_.OnDaemonBack(now, doubts_.End(addresses));
+      FollowLenders(now, lenders_.OnInfo(host, hosts_.NameOf(host), info->fallback));
       proto::ToHost welcome;
-      welcome.mutable_welcome();
+      welcome.mutable_welcome()->set_takes_servers(true);
       return world_->SendToHostAtOnce(host, welcome);
     }
     case proto::FromHost::kSaid: {
@@ -70,6 +71,10 @@ void ManagerState::OnHostMessage(Nanos now, HostId host, const proto::FromHost& 
       hosts_.AddSession(host, said.session(), begun);
       return OnMessage(now, begun, said.message());
     }
+    case proto::FromHost::kServerMade:
+      return OnServerMade(now, host, message.server_made());
+    case proto::FromHost::kServerEnded:
+      return OnServerEnded(now, host, message.server_ended());
     case proto::FromHost::KIND_NOT_SET:
       return;
   }
@@ -103,6 +108,7 @@ void ManagerState::OnHostClosed(Nanos now, HostId host) {
 void ManagerState::RemoveHost(Nanos now, HostId host, const std::string& why) {
   if (!hosts_.IsRegistered(host)) return;
   const std::string name = hosts_.NameOf(host);
+  FollowLenders(now, lenders_.OnGone(now, host));
   std::set<Ipv4> ports;
   for (const HostPort& port : hosts_.hosts().at(host).info.ports) ports.insert(port.ip);
   // Of a daemon before this one, to which they had not come back yet.
@@ -144,7 +150,7 @@ void ManagerState::DoubtHost(Nanos now, HostId host) {
     if (const auto address = groups_.AddressOf(session)) doubt.addresses.insert(*address);
   }
   Warn(fmt::format("host {}: nothing heard of its daemon for {} s; whether the host lives is being asked",
-                   doubt.name, kHostSilentAfter / kSecond));
+                   doubt.name, (now - entry.last_heard) / kSecond));
   doubts_.Begin(std::move(doubt));
 }
 
@@ -154,6 +160,7 @@ void ManagerState::LoseHost(Nanos now, const HostDoubts::Doubt& doubt) {
     if (!doubt.lost) return;  // its ranks' own time is over
     const std::string why = fmt::format("its host's daemon is gone, and the host {}", answers);
     Warn(fmt::format("host {}: lost: {}", doubt.name, why));
+    FollowLenders(now, lenders_.OnHostLost(doubt.addresses, why));
     return groups_.OnHostLost(now, doubt.addresses, why);
   }
   if (!hosts_.IsRegistered(doubt.host)) return;
@@ -161,6 +168,8 @@ void ManagerState::LoseHost(Nanos now, const HostDoubts::Doubt& doubt) {
   const std::string why =
       doubt.lost ? fmt::format("nothing heard of its host for {} s, and it {}", silent_s, answers)
                  : fmt::format("nothing heard of its host's daemon for {} s", silent_s);
+  FollowLenders(now, lenders_.OnHostLost(doubt.addresses, why));
+  FollowLenders(now, lenders_.OnGone(now, doubt.host));
   const std::vector<SessionId> gone = hosts_.Remove(doubt.host);
   Warn(fmt::format("host {}: lost, with {}: {}", doubt.name, Counted(gone.size(), "session", "sessions"),
                    why));
@@ -169,8 +178,10 @@ void ManagerState::LoseHost(Nanos now, const HostDoubts::Doubt& doubt) {
 }
 
 void ManagerState::JudgeHosts(Nanos now) {
-  for (const HostId host : hosts_.Silent(now)) DoubtHost(now, host);
+  const auto serves = [this](HostId host) { return lenders_.Serves(host); };
+  for (const HostId host : hosts_.Silent(now, serves)) DoubtHost(now, host);
   for (const HostDoubts::Doubt& doubt : doubts_.TakeOver(now)) LoseHost(now, doubt);
+  TickLenders(now);
   AskHosts(now);
 }
 
@@ -216,6 +227,11 @@ proto::ListHostsReply ManagerState::ListHosts(Nanos now) const {
     *state.mutable_info() = ToProto(entry.info);
     state.set_sessions(static_cast<uint32_t>(entry.sessions.size()));
     state.set_last_heard_ms_ago((now - entry.last_heard) / kMillisecond);
+    for (const Lenders::Lender& lender : lenders_.List()) {
+      if (lender.host != id) continue;
+      state.set_fallback_left_bytes(lender.left);
+      state.mutable_fallback_groups()->Assign(lender.groups.begin(), lender.groups.end());
+    }
   }
   for (const HostDoubts::Doubt& doubt : doubts_.All()) {
     if (doubt.host != 0) continue;

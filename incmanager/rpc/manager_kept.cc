@@ -46,11 +46,13 @@ void ManagerState::ResumeGroups(Nanos now, const Kept& kept) {
     }
   }
   settled_at_ = now + kSettlesIn;
+  for (const proto::StoredGroup& stored : kept.running) ResumeServer(now, stored);
   if (graph_.discovers()) unfound_ = kept.running;
   for (const proto::StoredGroup& stored : kept.running) {
     if (graph_.discovers()) break;
     StatusOr<Group> group = FromStored(topology_, stored);
     group.ok() ? groups_.ResumeGroup(now, *std::move(group)) : EndResumed(now, stored, group.status());
+    OnResumed(now, stored);
   }
   if (kept.running.empty()) return;
   Note(fmt::format("manager: {} from before; ranks have {} s to come back",

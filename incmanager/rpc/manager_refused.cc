@@ -18,6 +18,7 @@ const EndpointPlan* EndpointAt(const Group& group, NodeId node, uint32_t local_q
   for (const ContextPlan& context : group.plan.contexts) {
     if (context.node != node) continue;
     if (context.parent && context.parent->local_qpn == local_qpn) return &*context.parent;
+    if (context.server && context.server->local_qpn == local_qpn) return &*context.server;
     const auto child = std::ranges::find(context.children, local_qpn, &EndpointPlan::local_qpn);
     if (child != context.children.end()) return &*child;
   }

@@ -47,6 +47,7 @@ ManagerState::ManagerState(Topology topology, const GroupOptions& options, uint6
       update_(&topology_),
       max_waiting_(options.max_waiting),
       refusal_rate_(options.refusals_a_second) {
+  groups_.UseLendingHosts(this);
   groups_.GiveSecrets([] { return SystemRandomBytes(kSecretBytes); });
   if (!graph_.discovers()) ComputeTables(0);
 }

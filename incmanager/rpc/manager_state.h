@@ -20,6 +20,7 @@
 #include "incmanager/groups/switch_table.h"
 #include "incmanager/hosts/host_doubts.h"
 #include "incmanager/hosts/host_table.h"
+#include "incmanager/hosts/lenders.h"
 #include "incmanager/rpc/held_joins.h"
 #include "incmanager/rpc/kept.h"
 #include "incmanager/rpc/refusal_rate.h"
@@ -66,7 +67,7 @@ class ManagerWorld {
   virtual void OnCalls(SessionId session, const proto::CallsMade* calls) = 0;
 };
 
-class ManagerState : private GroupWorld {
+class ManagerState : private GroupWorld, private LendingHosts {
  public:
   // world outlives this. epoch: differs from that of any former manager; seed: of PSNs and group ids.
   // topology: as in Graph.
@@ -253,6 +254,18 @@ class ManagerState : private GroupWorld {
   void DoubtHost(Nanos now, HostId host);
   void LoseHost(Nanos now, const HostDoubts::Doubt& doubt);
   void AskHosts(Nanos now);
+  // Of hosts that lend memory: manager_lenders.cc.
+  void FollowLenders(Nanos now, const Lenders::Changes& changes);
+  void TickLenders(Nanos now);
+  void OnServerMade(Nanos now, HostId daemon, const proto::ServerMade& made);
+  void OnServerEnded(Nanos now, HostId daemon, const proto::ServerEnded& ended);
+  void RemoveAt(HostId daemon, const ServedGroup& group);
+  // The group wants none.
+  void DropServer(const ServedGroup& group);
+  // Of a group of a former manager: its server's daemon is awaited from now on; and when it has been resumed,
+  // or could not be.
+  void ResumeServer(Nanos now, const proto::StoredGroup& stored);
+  void OnResumed(Nanos now, const proto::StoredGroup& stored);
   // To a rank, by its own stream or its host's.
   void Tell(SessionId session, const proto::ServerMessage& message, bool last);
   // What promises nothing (ManagerWorld::SendAtOnce).
@@ -268,6 +281,10 @@ class ManagerState : private GroupWorld {
   void Install(NodeId node, const ContextPlan& context) override;
   void Fail(NodeId node, uint64_t group_id, uint32_t generation) override;
   void Remove(NodeId node, uint64_t group_id, uint32_t generation) override;
+  void MakeServer(NodeId host, const ServerRequest& request) override;
+  void RemoveServer(NodeId host, uint64_t group_id, uint32_t generation) override;
+  // LendingHosts; called by groups_.
+  std::vector<LendingHost> List() const override;
   void Note(const std::string& line) override;
   void NoteEnd(const std::string& line) override;
   void NoteRefused(SessionId session, const Failure& failure, const std::string& line) override;
@@ -284,6 +301,8 @@ class ManagerState : private GroupWorld {
   GroupLife groups_;
   HostTable hosts_;
   HostDoubts doubts_;
+  Lenders lenders_;
+  std::vector<std::pair<NodeId, ServedGroup>> unasked_;  // servers that no host could be asked for
   SessionId next_session_ = 1;
   std::set<SessionId> over_;  // sessions that have been told their last
   HealthWatch watch_;

@@ -120,6 +120,7 @@ ContextPlan FromProto(const proto::TreeNode& node, Names* names) {
   out.arena_bytes = node.arena_bytes();
   out.paper = {.bytes = node.paper_bytes(), .formula = node.paper_formula()};
   if (config.has_parent()) out.parent = FromProto(config.parent(), names);
+  if (config.has_server()) out.server = FromProto(config.server(), names);
   for (const proto::EndpointConfig& child : config.children())
     out.children.push_back(FromProto(child, names));
   if (node.child_gbps_size() != config.children_size()) {
@@ -142,6 +143,33 @@ Allocation FromProto(const proto::StoredAllocation& stored, Names* names) {
                             .bytes = region.bytes(),
                             .block = region.block(),
                             .low_byte = static_cast<uint8_t>(region.low_byte())});
+  return out;
+}
+
+proto::StoredServer ToStored(const Topology& topology, const GroupServer& server) {
+  proto::StoredServer out;
+  out.set_host(topology.nodes[server.host].name);
+  out.set_bytes(server.bytes);
+  out.set_of_a_rank(server.of_a_rank);
+  for (const NodeId node : server.footprint.switches) out.add_switches(topology.nodes[node].name);
+  for (const LinkEnd& link : server.footprint.links) *out.add_links() = ToStored(topology, link);
+  AddWays(topology, server.footprint.ways, out.mutable_ways());
+  return out;
+}
+
+// Of a group that runs: the server is there.
+GroupServer FromProto(const Topology& topology, const proto::StoredServer& stored, Names* names) {
+  GroupServer out{.host = names->Node(stored.host()),
+                  .bytes = stored.bytes(),
+                  .of_a_rank = stored.of_a_rank(),
+                  .made = true,
+                  .footprint = {}};
+  for (const std::string& name : stored.switches()) out.footprint.switches.insert(names->Node(name));
+  for (const proto::StoredLink& link : stored.links()) {
+    const LinkEnd end = names->Link(link);
+    if (names->status().ok()) out.footprint.links.insert(std::min(end, topology.Across(end)));
+  }
+  out.footprint.ways = names->Ways(stored.ways());
   return out;
 }
 
@@ -247,6 +275,7 @@ proto::StoredGroup ToStored(const Topology& topology, const Group& group) {
   if (group.allocation && !group.plan.contexts.empty())
     *out.mutable_allocation() = ToStored(topology, *group.allocation);
   out.set_width_kbps(group.width_kbps);
+  if (group.server && !group.plan.contexts.empty()) *out.mutable_server() = ToStored(topology, *group.server);
   *out.mutable_told() = ToStored(group.plan.replies.front());
   return out;
 }
@@ -286,6 +315,9 @@ StatusOr<Group> FromStored(const Topology& topology, const proto::StoredGroup& s
   if (stored.has_allocation()) out.allocation = FromProto(stored.allocation(), &names);
   out.width_kbps = stored.width_kbps();
   const bool has_contexts = !out.plan.contexts.empty();
+  if (stored.has_server()) out.server = FromProto(topology, stored.server(), &names);
+  if (out.server.has_value() != (has_contexts && out.plan.contexts.front().server.has_value()))
+    names.Wrong("its fallback server and its context contradict each other");
   if (out.allocation.has_value() != has_contexts ||
       out.path_taken != (has_contexts ? Path::kNetwork : Path::kHosts))
     names.Wrong("its path and its contexts contradict each other");

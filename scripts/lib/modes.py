@@ -5,7 +5,8 @@ import re
 
 TABLE = pathlib.Path(__file__).resolve().parents[2] / "protocol" / "modes.h"
 _ROW = re.compile(r'ModeInfo\{\s*\.mode = Mode::k(\w+),\s*\.numeral = "(\w+)",\s*\.name = "([\w-]+)",\s*'
-                  r'\.reliability = Reliability::k(\w+),\s*(?:\.ends_connections = true,\s*)?(\.bears_hosts = true,)?.*?\.buffer = \{\.text = "([^"]+)".*?'
+                  r'\.reliability = Reliability::k(\w+),\s*(?:\.ends_connections = true,\s*)?(\.bears_hosts = true,)?\s*'
+                  r'(\.in_pool = true,)?\s*(\.hidden = true,)?.*?\.buffer = \{\.text = "([^"]+)".*?'
                   r'\.reproducible_buffer = \{\.text = "([^"]+)"', re.S)
 
 
@@ -15,9 +16,11 @@ class Mode:
 
     def __init__(self, number, row):
         self.number = number
-        self.enumerator, self.numeral, self.name, reliability, bears, *formulas = row
+        self.enumerator, self.numeral, self.name, reliability, bears, in_pool, hidden, *formulas = row
         self.per_hop = reliability == "PerHop"
         self.bears_hosts = bears != ""
+        self.in_pool = in_pool != ""
+        self.hidden = hidden != ""
         self.formula = dict(zip((False, True), formulas))
         self.proto = "MODE_" + re.sub(r"(?<!^)([A-Z])", r"_\1", self.enumerator).upper()
 
@@ -41,7 +44,9 @@ def default(table=TABLE):
     return enumerators(text)[re.search(r"kDefaultMode = Mode::k(\w+);", text).group(1)]
 
 
-ALL = read()
+ROWS = read()
+# Those that somebody can choose.
+ALL = [mode for mode in ROWS if not mode.hidden]
 DEFAULT = default()
 NUMBERS = tuple(mode.number for mode in ALL)
 # What modes have that is not another's: mode IV is mode II under hosts' addresses. Tests of sizes, memory, super-frames and back-pressure run

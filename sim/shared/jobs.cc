@@ -153,7 +153,7 @@ void SharedShape::ChoosePolicy(manager::GroupSpec* spec) {
 
 // Half of the groups have the mode that the run is for.
 void SharedShape::ChooseModes(const Scenario& scenario, manager::GroupSpec* spec) {
-  const auto any = [this] { return AllModes()[choices.Below(AllModes().size())]; };
+  const auto any = [this] { return ModesOfOwnMemory()[choices.Below(ModesOfOwnMemory().size())]; };
   const auto named = ModeNamed(scenario.mode);
   spec->mode = named && OneIn(2) ? *named : any();
   // Most of those that ask for a block may have one.

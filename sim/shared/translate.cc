@@ -55,7 +55,7 @@ manager::EngineReport ReportOf(const World& world, const manager::Topology& topo
                                .ports = {},
                                .version = "simulated",
                                .arena_bytes = arena_bytes};
-  for (const Mode mode : AllModes()) {
+  for (const Mode mode : ModesOfOwnMemory()) {
     if (engine::Engine::Realises(mode)) report.modes.Add(mode);
   }
   for (PortId port = 0; port < at.hops.size(); ++port) {
@@ -69,6 +69,7 @@ manager::EngineReport ReportOf(const World& world, const manager::Topology& topo
 
 engine::GroupConfig ConfigOf(const manager::ContextPlan& context) {
   engine::GroupConfig config{context};
+  if (context.server) config.server = ConfigOf(*context.server);
   if (context.parent) config.parent = ConfigOf(*context.parent);
   for (const manager::EndpointPlan& child : context.children) config.children.push_back(ConfigOf(child));
   return config;

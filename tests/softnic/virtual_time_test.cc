@@ -125,7 +125,7 @@ struct Case {
 
 std::vector<Case> Cases() {
   std::vector<Case> cases = {{kDefaultMode, 0, 30, true}};
-  for (const Mode mode : AllModes())
+  for (const Mode mode : ModesOfOwnMemory())
     cases.insert(cases.end(), {{mode, 0, 30}, {mode, 50, 10}, {mode, 50, 10, true}});
   return cases;
 }

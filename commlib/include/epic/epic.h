@@ -10,8 +10,7 @@
 // mutex, so the program must order calls that race. No other use of an object may overlap with Init, Destroy
 // or its destructor.
 //
-// Fork: a child process must not use its parent's communicators. It must not call Init once its parent has
-// called it. See docs/HOST.md.
+// Fork: a child must not use its parent's communicators, nor call Init once its parent has (docs/HOST.md).
 //
 // Errors: no function throws. A call that is refused before anything is sent (kInvalidArgument, kUnsupported,
 // kNoResource) leaves the communicator usable. Every other error is final for the whole group, on all ranks.
@@ -67,8 +66,9 @@ enum class ErrorCode : int {
   kTransport = 17,  // a queue pair failed
   kManagerLost = 18,
   kInternal = 19,
-  kLinkLost = 20,   // the message names both ends
-  kNotFinite = 30,  // a rank's input has an infinity or a NaN where the group quantises; names the rank
+  kLinkLost = 20,      // the message names both ends
+  kFallbackLost = 21,  // the host that lends a group memory beside its switch; the message names it
+  kNotFinite = 30,     // a rank's input has an infinity or a NaN where the group quantises; names the rank
 };
 
 // The name of a code in lower case, for example "rank lost". Never null.

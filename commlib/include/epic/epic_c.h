@@ -48,6 +48,7 @@ typedef enum {
   epicManagerLost = 18,
   epicInternalError = 19,
   epicLinkLost = 20,
+  epicFallbackLost = 21,
   epicNotFinite = 30
 } epicResult_t;
 

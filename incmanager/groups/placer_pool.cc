@@ -1,0 +1,109 @@
+// The way of a group whose payloads lie in a pool: one switch that sums, and a host that lends memory
+// (docs/PROTOCOL-CONTROL.md, section 7.5).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "incmanager/groups/placer.h"
+#include "incmanager/policies/memory.h"
+#include "incmanager/policies/one_switch.h"
+#include "protocol/fallback.h"
+
+namespace epic::manager {
+
+Failure NoRoom(const std::string& name, uint64_t needed, const SwitchOffer& offer) {
+  Failure failure = SwitchFailure(ErrorCode::kNoResource, name,
+                                  fmt::format("switch {}: arena: {} bytes needed, {} of {} bytes left", name,
+                                              needed, offer.room, offer.arena_bytes));
+  failure.brief = MemoryWords(name, needed, offer.room, offer.arena_bytes);
+  if (!offer.kept.empty()) {
+    failure.message += "; " + offer.kept;
+    failure.brief += "; " + offer.kept;
+  }
+  return failure;
+}
+
+// Who has too little memory, and whom no host that lends reaches, is a switch that lacks something, as in
+// WayByShortest.
+Result<NetworkWay> Placer::WayByOneSwitch(const Group& group, std::vector<SwitchOffer> offers,
+                                          std::vector<RootChoice>* choices) const {
+  const std::vector<NodeId> hosts = HostsOf(group);
+  Failure first;
+  for (;;) {
+    std::vector<RootCandidate> candidates;
+    auto tree = BuildOneSwitchTree(from_.topology, from_.tables, offers, hosts,
+                                   choices == nullptr ? nullptr : &candidates);
+    if (choices != nullptr) *choices = ExplainRoots(from_.topology, offers, candidates);
+    if (!tree.ok()) return first.ok() ? tree.failure() : first;
+    const NodeId root = tree->inner.front().node;
+    auto way = SizesOf(group, *std::move(tree), offers);
+    if (!way.ok()) return way;
+    Failure failure;
+    if (way->bytes.front() > offers[root].room) {
+      failure = NoRoom(from_.topology.nodes[root].name, way->bytes.front(), offers[root]);
+    } else if (auto server = ServerOf(group, *way, offers); server.ok()) {
+      const Node& host = from_.topology.nodes[server->host];
+      const auto edge = EdgeToHost(from_.topology, from_.tables, offers, root, server->host);
+      way->leg = EndpointPlan{.remote_ip = host.address,
+                              .remote_mac = from_.topology.NextHopMac(root, edge->port, server->host),
+                              .port = edge->port,
+                              .ingress_port = edge->ingress_port};
+      way->server = *std::move(server);
+      return way;
+    } else {
+      failure = server.failure();
+    }
+    if (first.ok()) first = failure;
+    offers[root].lacks = failure.Brief();
+  }
+}
+
+// The host with most left, of those that the switch reaches; one of the group's own only if there is no
+// other.
+Result<GroupServer> Placer::ServerOf(const Group& group, const NetworkWay& way,
+                                     const std::vector<SwitchOffer>& offers) const {
+  const NodeId root = way.tree.inner.front().node;
+  const std::vector<NodeId> of_ranks = HostsOf(group);
+  const std::set<NodeId> own(of_ranks.begin(), of_ranks.end());
+  const uint64_t bytes = LentBytes(way.path_mtu, AccumulatorMtus(group.spec), way.window.slots);
+  const auto name = [this](const LendingHost& host) { return from_.topology.nodes[host.host].name; };
+  std::vector<LendingHost> lend = from_.lending.Left();
+  std::ranges::sort(lend, [&](const LendingHost& a, const LendingHost& b) {
+    return std::tuple(own.contains(a.host), b.left_bytes, name(a)) <
+           std::tuple(own.contains(b.host), a.left_bytes, name(b));
+  });
+  const LendingHost* most = nullptr;
+  std::string unreached;
+  for (const LendingHost& host : lend) {
+    if (!from_.topology.nodes[host.host].misplaced.empty() ||
+        !EdgeToHost(from_.topology, from_.tables, offers, root, host.host)) {
+      unreached += (unreached.empty() ? "" : ", ") + name(host);
+      continue;
+    }
+    if (host.left_bytes >= bytes)
+      return GroupServer{.host = host.host, .bytes = bytes, .of_a_rank = own.contains(host.host)};
+    if (most == nullptr || host.left_bytes > most->left_bytes) most = &host;
+  }
+  Failure failure{ErrorCode::kNoResource, "", -1, ""};
+  const std::string_view mode = FindMode(group.spec.mode)->name;
+  if (lend.empty()) {
+    failure.message = fmt::format("no host lends memory to mode {} (inchost --fallback)", mode);
+  } else if (most == nullptr) {
+    failure.message =
+        fmt::format("no host that lends memory to mode {} reaches {} by ordinary forwarding: {}", mode,
+                    from_.topology.nodes[root].name, unreached);
+  } else {
+    failure.message = fmt::format(
+        "of the hosts that lend memory to mode {} {} has most left: {} bytes needed, {} of {} left "
+        "(inchost --fallback)",
+        mode, name(*most), bytes, most->left_bytes, most->all_bytes);
+    failure.brief =
+        MemoryWords(name(*most), bytes, most->left_bytes, most->all_bytes) + " (inchost --fallback)";
+  }
+  return failure;
+}
+
+}  // namespace epic::manager
