@@ -289,7 +289,7 @@ TEST_F(GroupPoolTest, ExplainSaysWhichHostWouldLendHowMuch) {
 TEST_F(GroupPoolTest, AGroupTakesLittleOfTheSwitchsOwnMemory) {
   Run();
   const ContextPlan& context = w.installed.at(0);
-  EXPECT_LE(PooledBytes({.mode = Mode::kPooled, .path_mtu = context.path_mtu, .slots = context.slots}),
+  EXPECT_LE(MemoryOf({.mode = Mode::kPooled, .path_mtu = context.path_mtu, .slots = context.slots}).bytes(),
             12u << 10);
 }
 
