@@ -211,7 +211,9 @@ TEST(GroupSpliced, MixesWithNoOtherMode) {
     const Status status = w.groups()->Create(spec);
     EXPECT_EQ(status.ok(), own == Mode::kSpliced) << NumeralOf(own);
     EXPECT_EQ(status.code(), own == Mode::kSpliced ? StatusCode::kOk : StatusCode::kInvalidArgument);
-    if (status.ok()) EXPECT_TRUE(w.groups()->Destroy(w.now, spec.name, false).ok());
+    if (status.ok()) {
+      EXPECT_TRUE(w.groups()->Destroy(w.now, spec.name, false).ok());
+    }
   }
 }
 
