@@ -61,8 +61,10 @@ TEST(ConvertPool, ARunningGroupIsKeptWithItsServer) {
   // Its memory is taken, and its QPNs.
   testing::GroupWorldFixture next(testing::Star(4));
   next.lending.hosts = {{.host = next.Id("h3"), .all_bytes = group.server->bytes}};
-  next.groups()->ResumeGroup(next.now, *again);
-  EXPECT_TRUE(next.groups()->MeansServer(next.Id("h3"), group.id, group.generation));
+  Group of_former = *again;
+  of_former.id = 7;  // lower than this manager's own
+  next.groups()->ResumeGroup(next.now, of_former);
+  EXPECT_TRUE(next.groups()->MeansServer(next.Id("h3"), 7, group.generation));
   GroupSpec other = group.spec;
   other.hosts = {"h0", "h1"};
   EXPECT_THAT(next.groups()->Explain(other)->path_reason, HasSubstr("h3 has 0.0 of"));
