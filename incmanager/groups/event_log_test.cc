@@ -183,6 +183,7 @@ TEST(EventLog, RefusalsStandBetweenTheOthersAndDisplaceNone) {
   for (int i = 0; i < 20'000; ++i) log.AddRefusal(i, "host " + std::to_string(i), "group g: refused");
   EXPECT_EQ(log.Find({.after = 3}, &more).size(), EventLog::kRefusals);
   EXPECT_EQ(log.Find({.last = 1}, &more).front().number, log.newest());
+  log.CheckInvariants();
 }
 
 }  // namespace
