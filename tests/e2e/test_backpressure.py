@@ -50,7 +50,7 @@ def counts_of_a_run(beds, mode, collective, sizes=ALL_SIZES):
     pytest.fail(f"{RUNS} runs, in each of which the kernel lost frames: {counts}")
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("collective", COLLECTIVES)
 @pytest.mark.parametrize("mode", MODES)
 def test_nothing_is_refused(beds, mode, collective, request):

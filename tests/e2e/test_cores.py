@@ -46,7 +46,7 @@ def low_bytes(dump):
     return found
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("mode", MODES)
 def test_groups_at_once_are_right_beside_other_traffic(beds, mode):
     bed = beds.get(*BED)

@@ -27,6 +27,7 @@ def start(bed, *steps, before=HOSTS, hosts=None):
     return [Rank(bed, number, own, group, len(steps), hosts[number], before=before) for number, own in enumerate(steps)]
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("algorithm", ["auto", "doubling", "ring"])
 @pytest.mark.parametrize("hosts", [("h0", "h1", "h2"), ("h0", "h1", "h2", "h3"), ("h0", "h0", "h1", "h2", "h2")],
                          ids=["3 ranks", "4 ranks", "5 ranks on 3 hosts"])

@@ -90,13 +90,14 @@ def ops_of(collective, datatype):
 
 def cases_of(collective, full, ranks=RANKS):
     """The calls of a group: every type and operation that the collective has, sizes, roots and places in turn. Each pair
-    has all sizes in a full run, else two."""
+    has all sizes in a full run, else one, and another with the next commit."""
     if collective == "barrier":
         return [{"collective": "barrier"}] * 20
     calls = []
     pairs = [(datatype, op) for datatype in TYPES for op in ops_of(collective, datatype)]
-    for at, (datatype, op) in enumerate(pairs):
-        for count in LARGE if full else (SMALL[at % 4], SMALL[(at + 2) % 4]):
+    turn = covers.turn("sizes of the matrix's calls", len(SMALL))
+    for at, (datatype, op) in enumerate(pairs, turn):
+        for count in LARGE if full else (SMALL[at % len(SMALL)],):
             number = len(calls)
             calls.append({"collective": collective, "type": datatype, "op": op, "count": count,
                           "root": number % ranks, "in_place": number % 3 == 0})

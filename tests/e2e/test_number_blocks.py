@@ -64,6 +64,7 @@ def bytes_of_a_link(bed, way, datatype, quantise):
     return max(a + b for a, b in zip(row["sent_bytes"], row["received_bytes"]))
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("way", (*modes.OWN_LOGIC, "ring"))
 def test_links_carry_a_fourth_of_the_bytes_of_fp32_and_half_of_fp16s(bed, way, request):
     full = request.config.getoption("--full")

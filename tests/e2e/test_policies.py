@@ -53,6 +53,7 @@ def explained(bed, hosts, *options, status=0):
 HOSTS = (["h0", "h2"], ["h1", "h3"], ["h4", "h8"])
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("policy", ["shortest", "edt", "spatial", "temporal"])
 def test_three_groups_under_each_policy(bed, policy):
     """Each is where it was explained to go; all but those of shortest keep off each other's links."""

@@ -187,7 +187,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("mode", modes.OWN_LOGIC)
 @pytest.mark.parametrize("faults", FAULTS)
 def test_those_that_meet_with_faults_change_no_result(beds, faults, mode):

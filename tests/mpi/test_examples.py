@@ -16,6 +16,7 @@ SWITCHES = "by EPIC, through the switches"
 EXAMPLES = harness.ROOT / "examples" / "mpi"
 
 
+@pytest.mark.one_mpi("examples")
 @pytest.mark.parametrize("name, says, functions", [
     ("fit", "ok: y = 3.00 x -1.00, of 4000 points", {"MPI_Allreduce", "MPI_Bcast"}),
     ("heat", "ok: mean 1.000 after ", {"MPI_Allreduce"})])

@@ -31,6 +31,7 @@ def assert_seen(done):
     assert SEEN in done.output and report == MADE and done.said() == [], done.output
 
 
+@pytest.mark.one_mpi("tools that are linked")
 @pytest.mark.parametrize("program", ["watched_static", "watched_shared"])
 def test_a_tool_that_is_linked_with_the_program(bed, mpirun, program):
     assert_seen(mpirun(program))

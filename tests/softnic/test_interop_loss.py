@@ -15,7 +15,7 @@ UNANSWERED_S = 8
 EVERY_SIZE_S = 1500
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(3)
 @ROLES
 @pytest.mark.parametrize("program,size,iterations", [(name, 65536, 30) for name in BW] + [(name, 8, 100) for name in ATOMIC])
 def test_perftest(lossy_guests, program, size, iterations, server, client):
