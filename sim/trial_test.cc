@@ -71,18 +71,18 @@ TEST(TrialTest, EachPathWithEachScenarioEndsRight) {
   }
 }
 
-// Lines that once failed.
+// Lines that fail as long as the mistake is there (of the first four: canary want-withdrawn).
 TEST(TrialTest, WhatWasFoundStaysRepaired) {
   for (const char* line : {
            // Mode II: a switch forgot what a child wanted when a later result, asked for by another, came by
            // first; without another loss the same went on for ever.
-           "seed=28 topology=tree-3-2 mode=2 scenario=heavy calls=20 inline=0 send-windows=fixed "
+           "seed=83 topology=tree-3-2 mode=2 scenario=heavy calls=20 inline=0 send-windows=fixed "
            "acks=each super-frames=none",
-           "seed=1 topology=tree-7-2 mode=2 scenario=loss calls=20 inline=0 send-windows=fixed "
+           "seed=10 topology=tree-7-2 mode=2 scenario=loss calls=20 inline=0 send-windows=fixed "
            "acks=each super-frames=none",
-           "seed=17 topology=uneven mode=2 scenario=reorder calls=20 inline=0 send-windows=fixed "
+           "seed=54 topology=uneven mode=2 scenario=reorder calls=20 inline=0 send-windows=fixed "
            "acks=each super-frames=none",
-           "seed=96 topology=interleaved mode=2 scenario=corrupt calls=20 inline=0 send-windows=fixed "
+           "seed=4 topology=interleaved mode=2 scenario=corrupt calls=20 inline=0 send-windows=fixed "
            "acks=each super-frames=none",
            // The simulation waited for what a rank had posted whose group had failed, and then its host.
            "seed=93988 topology=tree-7-2 mode=2 scenario=killed calls=20 timers=late path=mixed slices=cut "

@@ -12,7 +12,8 @@ def squeezed(line):
 
 
 def test_every_quoted_line_is_in_the_sources():
-    sources = list((ROOT / "examples").glob("*_mode/*.*")) + [ROOT / "incengine/modes/mode.h"]
+    # An example that has become a mode of the product is among those.
+    sources = [*(ROOT / "examples").glob("*_mode/*.*"), *(ROOT / "incengine/modes").glob("*.*")]
     lines = {squeezed(line) for f in sources for line in f.read_text(encoding="utf-8").splitlines()}
     quoted = re.findall(r"```cpp\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.S)
     assert len(quoted) >= 5
