@@ -190,7 +190,10 @@ std::vector<Lenders::Lender> Lenders::List() const {
                                              .bytes = state.bytes,
                                              .left = Left(state),
                                              .groups = {}});
-    for (const auto& [id, server] : state.servers) lender.groups.push_back(server.name);
+    for (const auto& [id, server] : state.servers) {
+      lender.served.push_back({id, server.generation});
+      lender.groups.push_back(server.name);
+    }
   }
   return all;
 }

@@ -24,6 +24,7 @@ class Lenders {
     std::string name;
     uint64_t bytes = 0;
     uint64_t left = 0;
+    std::vector<ServedGroup> served;
     std::vector<std::string> groups;  // that have some, or have asked for some: their names, by id
   };
   // A group has no server any more.

@@ -230,6 +230,8 @@ proto::ListHostsReply ManagerState::ListHosts(Nanos now) const {
     for (const Lenders::Lender& lender : lenders_.List()) {
       if (lender.host != id) continue;
       state.set_fallback_left_bytes(lender.left);
+      for (const ServedGroup& group : lender.served)
+        *state.mutable_info()->mutable_fallback()->add_served() = ToProto(group);
       state.mutable_fallback_groups()->Assign(lender.groups.begin(), lender.groups.end());
     }
   }

@@ -249,6 +249,8 @@ TEST_F(ServedGroups, TheHostIsAskedThenTheSwitchThenRanksAreTold) {
   EXPECT_EQ(hosts.hosts(0).fallback_left_bytes(),
             (64u << 20) - LentBytes(asked.path_mtu(), asked.accumulator_mtus(), asked.slots()));
   EXPECT_EQ(hosts.hosts(0).fallback_groups(0), "g");
+  ASSERT_EQ(hosts.hosts(0).info().fallback().served_size(), 1);
+  EXPECT_EQ(hosts.hosts(0).info().fallback().served(0).group_id(), asked.group().group_id());
 }
 
 TEST_F(ServedGroups, ARefusalIsToldWithTheHostAndTakesNothing) {
