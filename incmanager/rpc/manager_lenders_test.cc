@@ -229,7 +229,7 @@ TEST_F(ServedGroups, TheHostIsAskedThenTheSwitchThenRanksAreTold) {
   EXPECT_EQ(asked.switch_name(), topology_.nodes[0].name);
   EXPECT_EQ(asked.remote_ip(), Raw(topology_.nodes[0].address));
   EXPECT_EQ(asked.world_size(), 2u);
-  EXPECT_EQ(asked.accumulator_mtus(), 2u);
+  EXPECT_EQ(asked.sum_mtus(), 2u);
   EXPECT_EQ(asked.qp_timeout(), 18u);
   EXPECT_EQ(asked.retry_cnt(), 7u);
   EXPECT_EQ(asked.rnr_retry(), 7u);
@@ -247,7 +247,7 @@ TEST_F(ServedGroups, TheHostIsAskedThenTheSwitchThenRanksAreTold) {
   EXPECT_EQ(world_.installs[0].slots(), asked.slots());
   const proto::ListHostsReply hosts = state_.ListHosts(now_);
   EXPECT_EQ(hosts.hosts(0).fallback_left_bytes(),
-            (64u << 20) - LentBytes(asked.path_mtu(), asked.accumulator_mtus(), asked.slots()));
+            (64u << 20) - LentBytes(asked.path_mtu(), asked.sum_mtus(), asked.slots()));
   EXPECT_EQ(hosts.hosts(0).fallback_groups(0), "g");
   ASSERT_EQ(hosts.hosts(0).info().fallback().served_size(), 1);
   EXPECT_EQ(hosts.hosts(0).info().fallback().served(0).group_id(), asked.group().group_id());
