@@ -26,8 +26,8 @@ TABLES = (ROOT / "check/configurations.txt", ROOT / "check/configurations-long.t
 PAGE = ROOT / "docs/PROOF.md"
 
 COLLECTIVES = ("allreduce", "reduce", "broadcast", "barrier", "reducescatter", "allgather")
-MODES = {str(mode.number): mode.numeral for mode in mode_table.ALL}
-MODES["mixed"] = " and ".join(mode.numeral for mode in mode_table.ALL if mode.per_hop)
+MODES = {str(mode.number): mode.numeral for mode in mode_table.OWN_MEMORY}
+MODES["mixed"] = " and ".join(mode.numeral for mode in mode_table.OWN_MEMORY if mode.per_hop)
 # epic-check's own, of the options that matter here.
 DEFAULTS = {"mode": "2", "collective": "allreduce", "calls": "together", "topology": "tree-3-2", "messages": "1",
             "packets": "1", "late-calls": "0", "reorder": "neighbours"}

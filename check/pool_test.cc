@@ -15,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 
 Setup PoolSetup(uint32_t places, uint32_t groups) {
-  return {.mode = "3", .topology = "star-2", .groups = groups, .pool = places};
+  return {.mode = "5", .topology = "star-2", .groups = groups, .pool = places};
 }
 
 void ExpectRight(const Setup& setup) {
@@ -103,11 +103,15 @@ TEST(CheckPoolTest, WhatAPoolIsNotThereForIsRefused) {
   EXPECT_THAT(refusal(setup), HasSubstr("pool-policy: 'dice'"));
   setup = PoolSetup(1, 1);
   setup.pool = 0;
+  setup.mode = "3";
   setup.faults.evictions = 1;
   EXPECT_THAT(refusal(setup), HasSubstr("evictions: there is no pool"));
   setup = PoolSetup(1, 1);
   setup.mode = "2";
-  EXPECT_THAT(refusal(setup), HasSubstr("pool: server: not in mode II"));
+  EXPECT_THAT(refusal(setup), HasSubstr("pool: mode II has none, mode V has"));
+  setup = PoolSetup(1, 1);
+  setup.pool = 0;
+  EXPECT_THAT(refusal(setup), HasSubstr("pool: mode V needs one of 1 to 64 places"));
   setup = PoolSetup(1, 1);
   setup.topology = "tree-3-2";
   EXPECT_THAT(refusal(setup), HasSubstr("pool: of one switch"));

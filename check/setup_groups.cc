@@ -40,6 +40,12 @@ Status PlacePool(const Setup& setup, SystemConfig* config) {
   if (policy == kPolicies.end())
     return Invalid(
         fmt::format("pool-policy: '{}' is none of priority, fcfs, always, coin", setup.pool_policy));
+  const Mode mode = config->mode.At(0);
+  if (setup.pool == 0 && IsInPool(mode))
+    return Invalid(fmt::format("pool: mode {} needs one of 1 to {} places", NumeralOf(mode), kMostPlaces));
+  if (setup.pool != 0 && !IsInPool(mode))
+    return Invalid(
+        fmt::format("pool: mode {} has none, mode {} has", NumeralOf(mode), NumeralOf(ModeInPool())));
   if (setup.pool == 0)
     return setup.faults.evictions == 0 ? absl::OkStatus() : Invalid("evictions: there is no pool");
   if (setup.pool > kMostPlaces) return Invalid(fmt::format("pool: 1 to {} places", kMostPlaces));

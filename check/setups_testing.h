@@ -128,7 +128,7 @@ inline Setup RandomPoolSetup(sim::Choices& choices) {
                                                  "barrier,allgather"};
   static constexpr const char* kCalls[] = {"together", "apart", "after-results"};
   static constexpr const char* kPolicies[] = {"priority", "fcfs", "always", "coin"};
-  Setup setup{.mode = "3"};
+  Setup setup{.mode = "5"};
   setup.topology = OneOf(choices, kTopologies);
   setup.collective = OneOf(choices, kCollectives);
   setup.calls = OneOf(choices, kCalls);

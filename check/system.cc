@@ -207,7 +207,6 @@ engine::GroupConfig System::GroupOf(int node, int group_number) const {
     }
     if (edge.kind == Edge::Kind::kLeg) {
       group.server = end;
-      group.mode = ModeInPool();
       continue;
     }
     if (end.is_host && SwitchAddressAt(peer) != AddressOf(node)) end.borne_ip = SwitchAddressAt(peer);

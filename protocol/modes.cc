@@ -32,15 +32,14 @@ bool SameLetters(std::string_view a, std::string_view b) {
 
 std::optional<Mode> ModeOfNumber(int64_t number) {
   if (number < 1 || number > static_cast<int64_t>(kModes.size())) return std::nullopt;
-  const ModeInfo& row = kModes[static_cast<size_t>(number) - 1];
-  return row.hidden ? std::nullopt : std::optional(row.mode);
+  return kModes[static_cast<size_t>(number) - 1].mode;
 }
 
 std::optional<Mode> ModeNamed(std::string_view text) {
   int number = 0;
   if (ReadNumber(text, &number)) return ModeOfNumber(number);
   for (const ModeInfo& row : kModes) {
-    if (!row.hidden && (SameLetters(text, row.numeral) || SameLetters(text, row.name))) return row.mode;
+    if (SameLetters(text, row.numeral) || SameLetters(text, row.name)) return row.mode;
   }
   return std::nullopt;
 }
@@ -48,7 +47,6 @@ std::optional<Mode> ModeNamed(std::string_view text) {
 std::string ModeChoice() {
   std::string out;
   for (const ModeInfo& row : kModes) {
-    if (row.hidden) continue;
     if (!out.empty()) out += ", ";
     out += std::to_string(NumberOf(row.mode));
     out.append(" (").append(row.numeral).append(", ").append(row.name).append(")");
@@ -61,6 +59,13 @@ std::string ModeToNumber(std::string& text) {
   if (!mode) return "'" + text + "' is not a mode: " + ModeChoice();
   text = std::to_string(NumberOf(*mode));
   return {};
+}
+
+std::string OwnMemoryModeToNumber(std::string& text) {
+  const auto mode = ModeNamed(text);
+  if (mode && IsInPool(*mode))
+    return "'" + text + "' is a mode that needs a pool, which there is none of here";
+  return ModeToNumber(text);
 }
 
 }  // namespace epic

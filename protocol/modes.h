@@ -68,8 +68,6 @@ struct ModeInfo {
   // place there (docs/PROTOCOL-MODE-V.md). One switch sums for the group; other modes have memory of their
   // own.
   bool in_pool = false;
-  // Nobody can choose it yet: it is being built.
-  bool hidden = false;
   // Children may change places, and nothing but their places changes: nothing goes by their order, and
   // nothing but endpoints, slots and control slots tells one from another (what check/symmetry.cc relabels).
   bool children_alike = false;
@@ -122,7 +120,6 @@ inline constexpr std::array kModes = {
              .name = "pooled",
              .reliability = Reliability::kPerHop,
              .in_pool = true,
-             .hidden = true,
              .children_alike = true,
              .parts = ContextParts::kSlotsAndBuffer,
              .buffer = {.text = "BL", .windows = 1},
@@ -187,7 +184,7 @@ constexpr std::string_view NumeralOf(Mode mode) {
   return row == nullptr ? "none" : row->numeral;
 }
 
-// Empty if there is no mode of that number that one may choose; 0 is none.
+// Empty if there is no mode of that number; 0 is none.
 std::optional<Mode> ModeOfNumber(int64_t number);
 
 // A mode by its number, numeral or name, of letters of either size: "3", "III", "augmented".
@@ -199,5 +196,7 @@ std::string ModeChoice();
 // For command lines: puts the mode's number in place of any of its names. Empty, or what is wrong with the
 // text.
 std::string ModeToNumber(std::string& text);
+// The same where there is neither a pool nor a server: a mode whose groups need them is wrong, too.
+std::string OwnMemoryModeToNumber(std::string& text);
 
 }  // namespace epic

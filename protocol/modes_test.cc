@@ -22,9 +22,7 @@ TEST(ModesTest, AnyOfItsNamesIsTheMode) {
 }
 
 TEST(ModesTest, NumbersAreModesOrNone) {
-  for (const ModeInfo& row : kModes) {
-    EXPECT_EQ(ModeOfNumber(NumberOf(row.mode)), row.hidden ? std::nullopt : std::optional(row.mode));
-  }
+  for (const ModeInfo& row : kModes) EXPECT_EQ(ModeOfNumber(NumberOf(row.mode)), row.mode);
   for (const int64_t number : {int64_t{0}, int64_t{-1}, int64_t{99}, int64_t{256 + 1}, INT64_MIN, INT64_MAX})
     EXPECT_FALSE(ModeOfNumber(number).has_value()) << number;
 }
@@ -34,9 +32,8 @@ TEST(ModesTest, NoNameIsThatOfTwo) {
   for (const ModeInfo& row : kModes) {
     EXPECT_TRUE(names.insert(row.numeral).second) << row.numeral;
     EXPECT_TRUE(names.insert(row.name).second) << row.name;
-    const auto named = row.hidden ? std::nullopt : std::optional(row.mode);
-    EXPECT_EQ(ModeNamed(row.numeral), named);
-    EXPECT_EQ(ModeNamed(row.name), named);
+    EXPECT_EQ(ModeNamed(row.numeral), row.mode);
+    EXPECT_EQ(ModeNamed(row.name), row.mode);
   }
 }
 
@@ -85,6 +82,21 @@ TEST(ModesTest, AnErrorSaysWhatTheNumbersMean) {
   text = "99";
   EXPECT_EQ(ModeToNumber(text), "'99' is not a mode: " + ModeChoice());
   EXPECT_EQ(text, "99");
+}
+
+TEST(ModesTest, WhereThereIsNoPoolAModeThatNeedsOneIsRefused) {
+  for (const std::string name : {"5", "V", "pooled"}) {
+    std::string text = name;
+    EXPECT_EQ(OwnMemoryModeToNumber(text),
+              "'" + name + "' is a mode that needs a pool, which there is none of here");
+    EXPECT_EQ(ModeToNumber(text), "");
+    EXPECT_EQ(text, "5");
+  }
+  std::string text = "III";
+  EXPECT_EQ(OwnMemoryModeToNumber(text), "");
+  EXPECT_EQ(text, "3");
+  text = "99";
+  EXPECT_EQ(OwnMemoryModeToNumber(text), ModeToNumber(text));
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
   line.Add("--bytes", &config.bytes, "of a rank, all groups together").ShowDefault();
   line.AddFlag("--by-hosts", &config.by_hosts, "around the ring of hosts, not by the switch; of one group");
   line.Add("--mode", &mode, "of the switch: " + epic::ModeChoice())
-      .Changed([](std::string& text) { return epic::ModeToNumber(text); })
+      .Changed([](std::string& text) { return epic::OwnMemoryModeToNumber(text); })
       .ShowDefault();
   line.Add("--path-mtu", &config.path_mtu,
            std::string("payload of a packet, bytes: ") + epic::kPathMtusInWords)

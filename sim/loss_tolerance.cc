@@ -120,7 +120,7 @@ int main(int argc, char** argv) {
       "switch, links of 100 Gbit/s and 1 us, in virtual time. Prints CSV."};
   line.Add("--modes", &options.modes, "default 2,3; there are " + epic::ModeChoice())
       .Delimiter(',')
-      .Changed(epic::ModeToNumber);
+      .Changed(epic::OwnMemoryModeToNumber);
   line.Add("--loss-ppm", &options.loss_ppm, "packets lost per million, each direction of a lossy link")
       .From(0, 500'000);
   line.Add("--lossy-links", &options.lossy_links, "how many of the 8 links lose packets").From(0, kRanks);

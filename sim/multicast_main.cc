@@ -23,7 +23,7 @@ bool SetWay(const std::string& way, epic::sim::MulticastRunConfig* config) {
     return true;
   }
   std::string number = way;
-  if (!epic::ModeToNumber(number).empty()) return false;
+  if (!epic::OwnMemoryModeToNumber(number).empty()) return false;
   config->mode = epic::ModeOfNumber(std::stoi(number));
   return config->mode.has_value();
 }

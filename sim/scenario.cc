@@ -189,6 +189,8 @@ StatusOr<Scenario> Complete(Scenario given) {
   Scenario scenario = ChosenBySeed(std::move(given));
   if (const auto tree = TopologyNamed(scenario.topology); !tree.ok()) return tree.status();
   if (const auto named = ModeNamed(scenario.mode)) {
+    if (IsInPool(*named))
+      return Invalid(fmt::format("mode: {} needs a pool, which scenarios have none of", NumeralOf(*named)));
     scenario.mode = std::to_string(NumberOf(*named));  // as replay lines have it
   } else if (scenario.mode != "mixed") {
     return Invalid(fmt::format("'{}' is not a mode: {}, or mixed", scenario.mode, ModeChoice()));

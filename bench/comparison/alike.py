@@ -10,10 +10,10 @@ MORE = 0.05
 
 def pairs(systems):
     """[(system, the one that it is compared with)]: of modes that bear hosts' addresses, and that whose logic they have."""
-    names = {mode.number: f"epic{mode.number}" for mode in modes.ALL}
+    names = {mode.number: f"epic{mode.number}" for mode in modes.OWN_MEMORY}
     found = []
-    for mode in modes.ALL:
-        like = next((m for m in modes.ALL if mode.bears_hosts and not m.bears_hosts
+    for mode in modes.OWN_MEMORY:
+        like = next((m for m in modes.OWN_MEMORY if mode.bears_hosts and not m.bears_hosts
                      and (m.formula, m.per_hop) == (mode.formula, mode.per_hop)), None)
         if like and {names[mode.number], names[like.number]} <= set(systems):
             found.append((names[mode.number], names[like.number]))

@@ -64,6 +64,10 @@ engine::GroupConfig ToGroup(const Json& json) {
   const auto mode = ModeOfNumber(number);
   if (!mode) throw BadLine(fmt::format("there is no mode {}", number));
   config.mode = *mode;
+  if (IsInPool(*mode)) {
+    throw BadLine(
+        fmt::format("group \"{}\" has its payloads in a pool, whose rules are not known here", config.name));
+  }
   config.world_size = json.at("world_size");
   config.path_mtu = json.at("path_mtu");
   config.message_packets = json.at("message_packets");

@@ -85,7 +85,7 @@ proto::RefusalKind KindOf(StatusCode code) {
 }  // namespace
 
 StatusOr<engine::GroupConfig> FromProto(const proto::GroupConfig& message, const PortNames& ports) {
-  if (!proto::Mode_IsValid(message.mode()) || !IsMode(static_cast<Mode>(message.mode()))) {
+  if (!ModeOfNumber(message.mode())) {
     return Invalid("mode", fmt::format("{} is none of {}", static_cast<int>(message.mode()), ModeChoice()));
   }
   // A prompt_ns that is beyond its range is refused by Validate.

@@ -84,6 +84,35 @@ std::string TakeDevices(std::vector<std::string>* ports, std::optional<io::DpdkO
   return {};
 }
 
+// As users say them.
+struct PoolOptions {
+  uint64_t bytes = 0;
+  std::string addressing, policy;  // empty: as the engine has it by itself
+  uint32_t age_ms = 0;
+};
+
+// Of each core the same part, as of the rest of its memory.
+std::string ParsePool(const PoolOptions& asked, uint32_t cores, engine::SwitchConfig* config) {
+  if (asked.bytes == 0) {
+    if (asked.addressing.empty() && asked.policy.empty() && asked.age_ms == 0) return {};
+    return "--pool-addressing, --pool-policy and --pool-age take --pool";
+  }
+  engine::PoolConfig pool{.bytes = asked.bytes, .buffer_bytes = 2 * config->max_payload};
+  if (asked.addressing == Name(engine::PoolAddressing::kHash))
+    pool.addressing = engine::PoolAddressing::kHash;
+  for (const engine::PoolPolicy policy : engine::kPoolPolicies) {
+    if (asked.policy == Name(policy)) pool.policy = policy;
+  }
+  pool.age = static_cast<Nanos>(asked.age_ms) * kMillisecond;
+  engine::PoolConfig of_core = pool;
+  of_core.bytes /= cores;
+  if (const Status valid = Validate(of_core, config->arena_bytes / cores); !valid.ok())
+    return fmt::format("--{}{}", std::string(valid.message()),
+                       cores == 1 ? "" : fmt::format(", of each of {} cores", cores));
+  config->pool = pool;
+  return {};
+}
+
 std::string CheckPorts(const std::vector<std::string>& ports) {
   if (ports.size() > kMaxPorts) return fmt::format("--port: more than {} ports", kMaxPorts);
   std::set<std::string> seen;
@@ -104,6 +133,7 @@ ParseOutcome ParseOptions(int argc, char** argv, Options* options) {
   uint32_t dpdk_mtu = kDefaultDpdkMtu;
   bool poll = false;
   uint64_t sram = 16 << 20, spin_us = 200, ring_mb = 4, trace_limit = 64 << 20;
+  PoolOptions pool;
   options->log_level = "info";
   line.Add("--name", &options->name, "the switch's name in the topology").Required();
   line.Add("--address", &address, "its IPv4 address: RoCE endpoint, ARP, ping").Required();
@@ -130,6 +160,21 @@ ParseOutcome ParseOptions(int argc, char** argv, Options* options) {
   line.Add("--sram", &sram, "buffer memory for all groups, for example 16M")
       .Bytes()
       .From(uint64_t{4096}, uint64_t{64} << 30, "bytes; 16M is 16777216")
+      .ShowDefault();
+  line.Add("--pool", &pool.bytes,
+           "of --sram, for groups in mode V, which share it: for example 4M (default: none, and no mode V)")
+      .Bytes();
+  line.Add("--pool-addressing", &pool.addressing,
+           "which place of the pool a packet may have: any, or the one that a hash of group and packet names "
+           "(default: any)")
+      .OneOf({"any", "hash"});
+  line.Add("--pool-policy", &pool.policy,
+           "which packet has a place that two groups want: of higher priority, the first, the last, or by a "
+           "throw (default: priority)")
+      .OneOf({"priority", "fcfs", "always", "coin"});
+  line.Add("--pool-age", &pool.age_ms,
+           "with policy priority: a place that is older loses to any other group, in milliseconds; 0: never")
+      .From(uint32_t{0}, uint32_t{3'600'000}, "milliseconds")
       .ShowDefault();
   line.Add("--forwarding", &forwarding,
            "ordinary traffic: static (by the manager's entries only) or learning (as a bridge does)")
@@ -191,6 +236,10 @@ ParseOutcome ParseOptions(int argc, char** argv, Options* options) {
   }
   options->config.port_count = options->ports.interfaces.size();
   options->config.arena_bytes = sram;
+  if (wrong = ParsePool(pool, options->cores, &options->config); !wrong.empty()) {
+    std::cerr << "incengine: " << wrong << "\n";
+    return ParseOutcome::kUsageError;
+  }
   options->config.forwarding =
       forwarding == "static" ? engine::ForwardingMode::kStatic : engine::ForwardingMode::kLearning;
   options->spin_ns = poll ? kNeverSleeps : static_cast<Nanos>(spin_us) * kMicrosecond;

@@ -30,8 +30,8 @@ std::string WrongField(const proto::MakeServer& request, uint32_t max_path_mtu) 
     return fmt::format("path_mtu: {}, and not {}", request.path_mtu(), kPathMtusInWords);
   if (request.path_mtu() > max_path_mtu)
     return fmt::format("path_mtu: {}, and the port has {} at most", request.path_mtu(), max_path_mtu);
-  if (!IsAccumulatorFactor(request.accumulator_mtus()))
-    return fmt::format("accumulator_mtus: {}, and not 1, 2 or 4", request.accumulator_mtus());
+  if (!IsAccumulatorFactor(request.sum_mtus()))
+    return fmt::format("sum_mtus: {}, and not 1, 2 or 4", request.sum_mtus());
   if (request.remote_ip() == 0) return "remote_ip: none";
   for (const std::string& wrong : {beyond("group_id", request.group().group_id(), 1, UINT64_MAX),
                                    beyond("world_size", request.world_size(), 1, kMaxWorldSize),
@@ -62,7 +62,7 @@ proto::ServerMade Lent::Take(const proto::MakeServer& request) {
   };
   if (const std::string wrong = WrongField(request, max_path_mtu_); !wrong.empty())
     return refuse(proto::ServerMade::OUTCOME_BAD_CONFIG, wrong);
-  const uint64_t needed = LentBytes(request.path_mtu(), request.accumulator_mtus(), request.slots());
+  const uint64_t needed = LentBytes(request.path_mtu(), request.sum_mtus(), request.slots());
   answer.set_needed_bytes(needed);
   const uint64_t id = request.group().group_id();
   if (const auto found = shares_.find(id); found != shares_.end()) {

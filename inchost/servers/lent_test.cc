@@ -65,7 +65,7 @@ TEST(Lent, WhatIsWrongIsNamedAndTakesNothing) {
   };
   EXPECT_THAT(wrong([](auto* r) { r->set_path_mtu(1000); }), StartsWith("path_mtu: 1000"));
   EXPECT_THAT(wrong([](auto* r) { r->set_path_mtu(4096); }), HasSubstr("2048 at most"));
-  EXPECT_THAT(wrong([](auto* r) { r->set_accumulator_mtus(3); }), StartsWith("accumulator_mtus"));
+  EXPECT_THAT(wrong([](auto* r) { r->set_sum_mtus(3); }), StartsWith("sum_mtus"));
   EXPECT_THAT(wrong([](auto* r) { r->set_slots(0); }), StartsWith("slots"));
   EXPECT_THAT(wrong([](auto* r) { r->set_slots(1u << 17); }), StartsWith("slots"));
   EXPECT_THAT(wrong([](auto* r) { r->set_world_size(0); }), StartsWith("world_size"));

@@ -15,7 +15,7 @@ constexpr uint64_t kSend = uint64_t{1} << 31;
 constexpr uint64_t kNumber = kSend - 1;
 
 size_t MemoryBytes(const proto::MakeServer& request) {
-  return LegMemoryBytes(request.path_mtu(), request.accumulator_mtus());
+  return LegMemoryBytes(request.path_mtu(), request.sum_mtus());
 }
 
 fallback::Group GroupOf(const proto::MakeServer& request) {
@@ -23,7 +23,7 @@ fallback::Group GroupOf(const proto::MakeServer& request) {
           .path_mtu = request.path_mtu(),
           .message_packets = request.message_packets(),
           .slots = request.slots(),
-          .accumulator_mtus = request.accumulator_mtus()};
+          .accumulator_mtus = request.sum_mtus()};
 }
 
 }  // namespace

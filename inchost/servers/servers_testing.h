@@ -20,7 +20,7 @@ inline proto::MakeServer ServerOf(uint64_t id) {
   request.set_path_mtu(kTestMtu);
   request.set_message_packets(4);
   request.set_slots(kTestSlots);
-  request.set_accumulator_mtus(2);
+  request.set_sum_mtus(2);
   request.set_switch_name("leaf1");
   request.set_remote_ip(kTestSwitchIp);
   request.set_remote_qpn(static_cast<uint32_t>(0x100 + id));

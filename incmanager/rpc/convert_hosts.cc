@@ -82,7 +82,7 @@ proto::MakeServer ToProto(const ServerRequest& request) {
   out.set_path_mtu(request.path_mtu);
   out.set_message_packets(request.message_packets);
   out.set_slots(request.slots);
-  out.set_accumulator_mtus(request.accumulator_mtus);
+  out.set_sum_mtus(request.accumulator_mtus);
   out.set_switch_name(request.switch_name);
   out.set_remote_ip(Raw(request.switch_ip));
   out.set_remote_qpn(request.switch_qpn);

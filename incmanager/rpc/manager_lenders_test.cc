@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "incmanager/cli/render.h"
+#include "incmanager/rpc/kept.h"
 #include "incmanager/rpc/manager_state.h"
 #include "incmanager/rpc/manager_world_testing.h"
+#include "incmanager/store/memory_store.h"
 #include "incmanager/topology_testing.h"
 #include "protocol/fallback.h"
 
@@ -165,6 +167,7 @@ class ServedGroups : public ManagerLenders {
       join.set_ip(AddressOf(rank == 0 ? "h0" : "h1"));
       join.set_qpn(0x11);
       join.set_max_path_mtu(4096);
+      join.set_rejoins(true);
       sessions_.push_back(state_.NewSession());
       state_.OnMessage(now_, sessions_.back(), message);
     }
@@ -229,7 +232,7 @@ TEST_F(ServedGroups, TheHostIsAskedThenTheSwitchThenRanksAreTold) {
   EXPECT_EQ(asked.switch_name(), topology_.nodes[0].name);
   EXPECT_EQ(asked.remote_ip(), Raw(topology_.nodes[0].address));
   EXPECT_EQ(asked.world_size(), 2u);
-  EXPECT_EQ(asked.accumulator_mtus(), 2u);
+  EXPECT_EQ(asked.sum_mtus(), 2u);
   EXPECT_EQ(asked.qp_timeout(), 18u);
   EXPECT_EQ(asked.retry_cnt(), 7u);
   EXPECT_EQ(asked.rnr_retry(), 7u);
@@ -247,7 +250,7 @@ TEST_F(ServedGroups, TheHostIsAskedThenTheSwitchThenRanksAreTold) {
   EXPECT_EQ(world_.installs[0].slots(), asked.slots());
   const proto::ListHostsReply hosts = state_.ListHosts(now_);
   EXPECT_EQ(hosts.hosts(0).fallback_left_bytes(),
-            (64u << 20) - LentBytes(asked.path_mtu(), asked.accumulator_mtus(), asked.slots()));
+            (64u << 20) - LentBytes(asked.path_mtu(), asked.sum_mtus(), asked.slots()));
   EXPECT_EQ(hosts.hosts(0).fallback_groups(0), "g");
   ASSERT_EQ(hosts.hosts(0).info().fallback().served_size(), 1);
   EXPECT_EQ(hosts.hosts(0).info().fallback().served(0).group_id(), asked.group().group_id());
@@ -329,6 +332,52 @@ TEST_F(ServedGroups, TheServerIsRemovedBehindTheSwitchsContext) {
   state_.OnRemoved(now_, 0, world_.removals[0], absl::OkStatus());
   EXPECT_EQ(RemoveServers(), 1u);
   EXPECT_EQ(state_.ListHosts(now_).hosts(0).fallback_left_bytes(), 64u << 20);
+}
+
+// The manager has a store, dies, and comes back.
+class ResumedServers : public ServedGroups {
+ protected:
+  void SetUp() override {
+    Resume(&state_, 0);
+    Run();
+    ASSERT_TRUE(store_.Apply(state_.TakeBefore({.now = now_})).ok());
+    Resume(&next_, now_);
+    ASSERT_TRUE(Runs());
+  }
+  void Resume(ManagerState* state, Nanos now) {
+    const auto kept = BeginEpoch(&store_, {.now = now});
+    ASSERT_TRUE(kept.ok()) << kept.status();
+    state->Resume({.now = now}, *kept, "memory");
+  }
+  bool Runs() const {
+    const auto group = next_.ShowGroup("g", true, now_);
+    return group.ok() && group->state() == "running";
+  }
+  ErrorCode EndedWith() const {
+    const auto group = next_.ShowGroup("g", true, now_);
+    return group.ok() ? static_cast<ErrorCode>(group->last_end().failure().code()) : ErrorCode::kOk;
+  }
+  proto::FromHost Back(bool serves) {
+    proto::FromHost back = LenderOf("h2", AddressOf("h2"));
+    if (serves) *back.mutable_info()->mutable_fallback()->add_served() = Asked().group();
+    return back;
+  }
+
+  MemoryStore store_;
+  ManagerState next_{topology_, {}, 2, 2, &world_};
+};
+
+TEST_F(ResumedServers, ADaemonThatStillHasTheServerGoesOn) {
+  next_.OnHostMessage(now_, kDaemon + 1, Back(true));
+  EXPECT_TRUE(Runs());
+  EXPECT_EQ(world_.to_hosts[kDaemon + 1].size(), 1u) << "a welcome alone";
+  EXPECT_EQ(next_.ListHosts(now_).hosts(0).fallback_groups_size(), 1);
+}
+
+TEST_F(ResumedServers, ADaemonThatHasStartedMeanwhileHasLostIt) {
+  next_.OnHostMessage(now_, kDaemon + 1, Back(false));
+  EXPECT_FALSE(Runs());
+  EXPECT_EQ(EndedWith(), ErrorCode::kFallbackLost);
 }
 
 }  // namespace

@@ -67,17 +67,26 @@ def results_of(output):
     return json.loads(output[begin.start():output.rindex("}") + 1])["results"] if begin else []
 
 
-def run(bed, hosts, group, argv, tree):
-    """Runs argv(rank) on all hosts. `tree` gets the names of the group's switches, if it has none yet: the manager knows them only
-    while the group lives, and it may be over before it is asked."""
+def splits_of(shown):
+    """Sums of a group that were completed by the host that lends memory to it, by its switches' last word."""
+    return sum(int(counter["value"]) for node in shown.get("tree", []) for counter in node.get("pool", []) if counter["name"] == "splits")
+
+
+def run(bed, hosts, group, argv, tree, pooled=False):
+    """Runs argv(rank) on all hosts: their results, and if pooled how many sums were seen to be completed by a host. `tree` gets the
+    names of the group's switches, if it has none yet: the manager knows them only while the group lives, and it may be over before
+    it is asked."""
     started = [epic_ranks.start_rank(bed, host, argv(rank), 600) for rank, host in enumerate(hosts)]
+    splits = 0
     for thread, _ in started:
-        while thread.is_alive() and not tree:
+        while thread.is_alive() and (pooled or not tree):
             shown = epic_ranks.manager(bed, "group", "show", group, check=False) or {}
-            tree.extend(node["switch_name"] for node in shown.get("tree", []))
-            thread.join(0.05)
+            if not tree:
+                tree.extend(node["switch_name"] for node in shown.get("tree", []))
+            splits = max(splits, splits_of(shown))
+            thread.join(0.5 if pooled and tree else 0.05)
         thread.join()
-    return [result for _, result in started]
+    return [result for _, result in started], splits
 
 
 def main():
@@ -92,7 +101,8 @@ def main():
     kinds = " and ".join(sorted(set(epic_ranks.kinds_of(args.bed).values())))
     perf = epic_ranks.BUILD / "bench/epic-perf"
     before = {switch: epic_ranks.aggregated_packets(args.bed, switch) for switch in epic_ranks.switches_of(args.bed)}
-    begin, failed, tree = time.monotonic(), [], []
+    begin, failed, tree, splits = time.monotonic(), [], [], 0
+    pooled = any(mode.in_pool for mode in modes.read() if mode.number == args.mode)
     print(f"{len(hosts)} ranks, mode {args.mode}; times are rank 0's, medians but of the first call; each size in a group of its own")
     print(HEAD, flush=True)
     for size in sizes_of(smallest, largest):
@@ -101,7 +111,8 @@ def main():
         def argv(rank, size=size, group=group):
             return [perf, "--group", group, "--rank", rank, "--size", len(hosts), "--mode", args.mode, "--collective", args.collective,
                     "-b", size, "-e", size, "-n", calls_of(size, kinds == "softnic"), "-w", 0, "--each", "--json"]
-        ranks = run(args.bed, hosts, group, argv, tree)
+        ranks, split = run(args.bed, hosts, group, argv, tree, pooled)
+        splits += split
         for result in results_of(ranks[0].output):
             print(row(result), flush=True)
         for host, rank in zip(hosts, ranks):
@@ -118,6 +129,8 @@ def main():
     sums = args.collective in ("allreduce", "reduce", "reducescatter", "all")
     idle = [switch for switch in tree if sums and summed.get(switch, 0) == 0]
     print("aggregated packets: " + ", ".join(f"{switch} {count}" for switch, count in summed.items()))
+    if pooled:
+        print(f"splits: {splits} sums or more were completed by the host that lends memory")
     if failed or idle or not tree:
         why = [f"ranks failed: {', '.join(failed)}"] if failed else []
         why += [f"switches that summed nothing: {', '.join(idle)}"] if idle else []

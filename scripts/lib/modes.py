@@ -6,7 +6,7 @@ import re
 TABLE = pathlib.Path(__file__).resolve().parents[2] / "protocol" / "modes.h"
 _ROW = re.compile(r'ModeInfo\{\s*\.mode = Mode::k(\w+),\s*\.numeral = "(\w+)",\s*\.name = "([\w-]+)",\s*'
                   r'\.reliability = Reliability::k(\w+),\s*(?:\.ends_connections = true,\s*)?(\.bears_hosts = true,)?\s*'
-                  r'(\.in_pool = true,)?\s*(\.hidden = true,)?.*?\.buffer = \{\.text = "([^"]+)".*?'
+                  r'(\.in_pool = true,)?.*?\.buffer = \{\.text = "([^"]+)".*?'
                   r'\.reproducible_buffer = \{\.text = "([^"]+)"', re.S)
 
 
@@ -16,11 +16,10 @@ class Mode:
 
     def __init__(self, number, row):
         self.number = number
-        self.enumerator, self.numeral, self.name, reliability, bears, in_pool, hidden, *formulas = row
+        self.enumerator, self.numeral, self.name, reliability, bears, in_pool, *formulas = row
         self.per_hop = reliability == "PerHop"
         self.bears_hosts = bears != ""
         self.in_pool = in_pool != ""
-        self.hidden = hidden != ""
         self.formula = dict(zip((False, True), formulas))
         self.proto = "MODE_" + re.sub(r"(?<!^)([A-Z])", r"_\1", self.enumerator).upper()
 
@@ -44,14 +43,14 @@ def default(table=TABLE):
     return enumerators(text)[re.search(r"kDefaultMode = Mode::k(\w+);", text).group(1)]
 
 
-ROWS = read()
-# Those that somebody can choose.
-ALL = [mode for mode in ROWS if not mode.hidden]
+ALL = read()
+# Those whose groups need neither a pool nor a host that lends memory: what runs in every mode runs in these.
+OWN_MEMORY = [mode for mode in ALL if not mode.in_pool]
 DEFAULT = default()
-NUMBERS = tuple(mode.number for mode in ALL)
+NUMBERS = tuple(mode.number for mode in OWN_MEMORY)
 # What modes have that is not another's: mode IV is mode II under hosts' addresses. Tests of sizes, memory, super-frames and back-pressure run
 # in these; what an address can break (the matrix of collectives, losses, late ranks, faults, forged sources, cores, traces) in all.
-OWN_LOGIC = tuple(mode.number for mode in ALL if not mode.bears_hosts)
+OWN_LOGIC = tuple(mode.number for mode in OWN_MEMORY if not mode.bears_hosts)
 BY_NUMBER = {mode.number: mode for mode in ALL}
 CHOICE = ", ".join(f"{mode.number} ({mode.numeral}, {mode.name})" for mode in ALL)
 

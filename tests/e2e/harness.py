@@ -283,7 +283,9 @@ class Bed:
             dump = self.tables(switch)
             assert dump.get("groups", []) == [], f"{switch} still has groups"
             capability = dump["info"]["capability"]
-            assert capability["arena_free_bytes"] == capability["arena_bytes"], f"{switch}: {capability}"
+            pool = capability.get("pool", {"bytes": 0, "buffers": 0, "spare_buffers": 0})
+            assert capability["arena_free_bytes"] + pool["bytes"] == capability["arena_bytes"], f"{switch}: {capability}"
+            assert pool["spare_buffers"] == pool["buffers"], f"{switch}: {capability}"
 
     def wait_clean(self, timeout_s=SOON_S):
         """As assert_clean, after a group has failed: manager and switches let go of it within some seconds. So does a switch

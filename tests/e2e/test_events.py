@@ -103,7 +103,7 @@ def test_a_group_that_has_ended_says_how(bed):
         assert nobody.stderr == "incmanager: there is no group nobody, and none of this name has ended lately\n"
 
 
-@pytest.mark.parametrize("mode", [mode.numeral for mode in modes.ALL])
+@pytest.mark.parametrize("mode", [mode.numeral for mode in modes.OWN_MEMORY])
 def test_whom_a_group_waits_for(bed, mode):
     """A rank that computes for long, in one call; and one that makes no call any more."""
     group = bed.network_group("--mode", mode)
@@ -121,7 +121,7 @@ def test_whom_a_group_waits_for(bed, mode):
     bed.manager("group", "destroy", group)
 
 
-@pytest.mark.parametrize("way", [*(mode.numeral for mode in modes.ALL), "hosts"])
+@pytest.mark.parametrize("way", [*(mode.numeral for mode in modes.OWN_MEMORY), "hosts"])
 def test_what_a_rank_does_that_a_group_waits_for(bed, way):
     """One that computes, one that is stopped, one that waits in another group whose ranks wait in this one."""
     groups = [bed.new_group() if way == "hosts" else bed.network_group("--mode", way) for _ in range(2)]

@@ -287,7 +287,13 @@ def test_says_what_is_wrong():
                                 (["--cores", "0"], "--cores"),
                                 (["--cores", "17"], "--cores: 17 is not from 1 to 16 (threads)"),
                                 (["--sram", "1K"], "--sram: 1024 is not from 4096 to 68719476736 (bytes; 16M is 16777216)"),
-                                (["--sram", "lots"], "--sram")):
+                                (["--sram", "lots"], "--sram"),
+                                (["--pool", "60K"], "--pool: 61440 bytes are less than 8 buffers of 8192 bytes, which need 65536"),
+                                (["--pool", "17M"], "--pool: 17825792 bytes are more than the 16777216 that the switch has for all groups"),
+                                (["--pool", "100K", "--cores", "2"], "which need 65536, of each of 2 cores"),
+                                (["--pool-policy", "fcfs"], "--pool-addressing, --pool-policy and --pool-age take --pool"),
+                                (["--pool", "1M", "--pool-policy", "last"], "--pool-policy"),
+                                (["--pool", "1M", "--pool-age", "-1"], "--pool-age")):
             argv = bed.daemon_argv(arguments)
             if arguments[0] in ("--control", "--mac"):
                 at = argv.index(arguments[0])

@@ -35,3 +35,9 @@ def test_each_size_has_more_than_the_calls_that_are_told_of_and_small_ones_over_
 def test_what_the_library_writes_before_is_not_read():
     assert demo_run.results_of('epic: group g: hosts\n{\n "results": [1]\n}\n') == [1]
     assert demo_run.results_of("cannot join") == []
+
+
+def test_splits_are_those_of_the_groups_switches():
+    pool = [{"name": "claims", "value": "7"}, {"name": "splits", "value": "5"}]
+    assert demo_run.splits_of({"tree": [{"switch_name": "s1", "pool": pool}]}) == 5
+    assert demo_run.splits_of({"tree": [{"switch_name": "s1"}]}) == demo_run.splits_of({}) == 0

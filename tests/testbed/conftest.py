@@ -9,6 +9,7 @@ def fixture_build(tmp_path):
     programs = {
         "incengine": "exec sleep 1000",
         "incagent": "exec sleep 1000",
+        "inchost": 'echo "$@"; echo "registered at the manager"; exec sleep 1000',
         "incmanager": """[ "$1" = serve ] && exec sleep 1000
 echo '{"switches": [{"name": "s1", "state": "up"}]}'""",
     }

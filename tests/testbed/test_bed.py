@@ -110,6 +110,13 @@ def test_up_starts_the_daemons_and_waits_for_the_switches(testbed, build):
     assert "engine up, agent up" in shown and "manager up" in shown
 
 
+def test_a_host_that_lends_has_its_daemon(testbed, build):
+    """On softnic, whose library is an empty file here."""
+    assert "h1 lends 64M" in testbed("up", "star-2", "--build", str(build), "--lend", "h1=64M").stderr
+    said = testbed("logs", "h1.inchost").stdout
+    assert "--name h1" in said and "--fallback 64M --fallback-interface vec0" in said
+
+
 def test_up_fails_with_the_log_of_a_daemon_that_ends(testbed, build):
     (build / "incagent" / "incagent").write_text("#!/bin/sh\necho no such engine >&2\nexit 1\n")
     (build / "incmanager" / "incmanager").write_text("#!/bin/sh\n[ $1 = serve ] && exec sleep 1000\nexit 3\n")

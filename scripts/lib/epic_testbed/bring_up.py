@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from . import daemons, fabric, guest, guest_death, net, procs, rate, topology
+from . import daemons, fabric, guest, guest_death, lenders, net, procs, rate, topology
 from .bed import (ETC, FABRIC, HOST_NAMES, HOSTS, MANAGER, MGMT, SHELL, TEMPORARY, WIRE, Bed, BedError, host_kinds, numbered,
                   say, switch_mgmt)
 from .nodes import REPO
@@ -75,6 +75,9 @@ class BringUp:
         self.build = find_build(options["build"]) if options["daemons"] == "engine" else None
         self.softnic = find_softnic(options["build"]) if "softnic" in kinds.values() else None
         self.kernel = find_kernel() if self.guests else None
+        self.lenders = lenders.of(options["lend"], kinds)
+        if self.lenders and not self.build:
+            raise BedError("--lend: without daemons of ours there is no manager to lend memory by")
         if options["daemons"] == "bridge" and topology.has_redundant_paths(topo):
             raise BedError(f"{topo['name']} has redundant paths: plain bridges would loop")
         if options["frames"] == "super" and options["fabric"] != "direct":
@@ -103,6 +106,7 @@ class BringUp:
                 self._wait_for_guests(time.monotonic())
         if self.build:
             daemons.wait_for_switches(self.bed)
+            lenders.start_all(self.bed, self.lenders)
         self.bed.record["phase"] = "up"
         self.bed.save()
         say(f"{self.topo['name']} is up after {time.monotonic() - begin:.1f} s")

@@ -68,6 +68,9 @@ def _parser():
     up.add_argument("--guest-mem", type=int, default=192, metavar="MB",
                     help="memory of a guest (default 192)")
     up.add_argument("--sram", default="16M", metavar="BYTES", help="arena of each switch (default 16M)")
+    up.add_argument("--lend", action="append", default=[], metavar="HOST=BYTES",
+                    help="starts inchost on the host, which lends so much memory to groups of mode pooled, as h0=64M; "
+                         "repeatable. Such groups also need --engine-arg=--pool=BYTES")
     up.add_argument("--manager-arg", action="append", default=[], metavar="ARG",
                     help="one more argument for incmanager serve, as --manager-arg=--start-psn=16777200; "
                          "repeatable")
@@ -166,7 +169,7 @@ def up(bed, args):
                "build": os.path.realpath(args.build) if args.build else None, "guest_mem": args.guest_mem,
                "sram": args.sram, "manager_args": args.manager_arg, "engine_args": args.engine_arg,
                "wire": args.wire, "fabric": args.fabric, "frames": args.frames, "rate_mbit": rate_mbit,
-               "discover": args.discover}
+               "discover": args.discover, "lend": args.lend}
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, procs.interrupt)
     with beds.lock(bed.name):
