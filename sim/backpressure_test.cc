@@ -98,8 +98,8 @@ const NamedTree kTrees[] = {{"star-4", Star(4)},
                             {"uneven", UnevenTree()},
                             {"interleaved", InterleavedTree()}};
 
-constexpr Collective kAll[] = {Collective::kAllReduce, Collective::kReduce,    Collective::kBroadcast,
-                               Collective::kBarrier,   Collective::kAllGather, Collective::kReduceScatter};
+constexpr Collective kEvery[] = {Collective::kAllReduce, Collective::kReduce,    Collective::kBroadcast,
+                                 Collective::kBarrier,   Collective::kAllGather, Collective::kReduceScatter};
 
 ControlHeader HeaderOf(Collective collective, uint64_t count, uint32_t root) {
   ControlHeader header{.collective = collective};
@@ -115,7 +115,7 @@ ControlHeader HeaderOf(Collective collective, uint64_t count, uint32_t root) {
 TEST_P(BackpressureTest, EachCollectiveByItself) {
   const auto [first, count] = SeedsToRun(4);
   for (const NamedTree& tree : kTrees) {
-    for (const Collective collective : kAll) {
+    for (const Collective collective : kEvery) {
       for (uint64_t seed = first; seed < first + count; ++seed) {
         SCOPED_TRACE(fmt::format("{}, collective {}; replay: EPIC_SEED={} with this test as --gtest_filter",
                                  tree.name, static_cast<int>(collective), seed));
@@ -151,7 +151,7 @@ void ExpectNoTroubleInARow(const Realisation& realisation, const NamedTree& tree
                      .super_frames = static_cast<SuperFrameLinks>(seed % 4)};
   std::vector<ControlHeader> headers;
   for (int k = 0; k < 30; ++k) {
-    headers.push_back(HeaderOf(kAll[choices.Below(std::size(kAll))], 1 + choices.Below(4000),
+    headers.push_back(HeaderOf(kEvery[choices.Below(std::size(kEvery))], 1 + choices.Below(4000),
                                static_cast<uint32_t>(choices.Below(hosts))));
   }
   const int slow = static_cast<int>(choices.Below(hosts + 1)) - 1;

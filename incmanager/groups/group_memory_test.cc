@@ -15,7 +15,7 @@ namespace {
 using testing::GroupWorldFixture;
 
 // What a group of mode II takes of each switch here: 128 slots of 24 bytes and two MTUs.
-constexpr uint64_t kTaken = 128 * (24 + 2 * 4096);
+constexpr uint64_t kTakenByOne = 128 * (24 + 2 * 4096);
 
 void HasArena(GroupWorldFixture* w, const std::string& name, uint64_t bytes) {
   EngineReport report = w->Report(w->Id(name));
@@ -23,7 +23,7 @@ void HasArena(GroupWorldFixture* w, const std::string& name, uint64_t bytes) {
   ASSERT_TRUE(w->switches.Heartbeat(w->now, name, &report).ok());
 }
 
-GroupSpec Of(std::vector<std::string> hosts) {
+GroupSpec OfHosts(std::vector<std::string> hosts) {
   GroupSpec spec;
   spec.hosts = std::move(hosts);
   return spec;
@@ -49,31 +49,31 @@ TEST(GroupMemory, ATreeWithTooLittleIsRefusedBeforeASwitchIsAsked) {
 
 TEST(GroupMemory, ASwitchThatIsFullIsGoneRound) {
   GroupWorldFixture w(testing::TwoSpines());
-  for (const char* name : {"spine1", "leaf1", "leaf2"}) HasArena(&w, name, 3 * kTaken);
-  HasArena(&w, "spine2", kTaken - 64);
+  for (const char* name : {"spine1", "leaf1", "leaf2"}) HasArena(&w, name, 3 * kTakenByOne);
+  HasArena(&w, "spine2", kTakenByOne - 64);
   for (int i = 0; i < 3; ++i) {
     const std::string name = "g" + std::to_string(i);
-    const Placement told = *w.groups()->Explain(Of({"h0", "h1", "h2", "h3"}));
+    const Placement told = *w.groups()->Explain(OfHosts({"h0", "h1", "h2", "h3"}));
     EXPECT_EQ(told.root, w.Id("spine1"));
-    EXPECT_EQ(told.roots[w.Id("spine1")].switches[0].bytes, kTaken);
-    EXPECT_EQ(told.roots[w.Id("spine1")].switches[0].room, (3 - i) * kTaken);
+    EXPECT_EQ(told.roots[w.Id("spine1")].switches[0].bytes, kTakenByOne);
+    EXPECT_EQ(told.roots[w.Id("spine1")].switches[0].room, (3 - i) * kTakenByOne);
     w.JoinAll(4, name);
     EXPECT_EQ(w.groups()->Find(name)->plan.contexts[0].node, w.Id("spine1")) << name;
   }
   // The next one finds no switch with room, of the leaves, which all trees need.
-  const Placement told = *w.groups()->Explain(Of({"h0", "h1", "h2", "h3"}));
+  const Placement told = *w.groups()->Explain(OfHosts({"h0", "h1", "h2", "h3"}));
   EXPECT_EQ(told.path, Path::kHosts);
   EXPECT_EQ(told.path_reason, "leaf1 has 0.0 of 3.0 MiB free, 1.0 needed");
 }
 
 TEST(GroupMemory, IsGivenBackWhenTheLastSwitchHasRemovedItsContext) {
   GroupWorldFixture w(testing::Tree32());
-  for (const char* name : {"root", "leaf1", "leaf2"}) HasArena(&w, name, kTaken);
+  for (const char* name : {"root", "leaf1", "leaf2"}) HasArena(&w, name, kTakenByOne);
   w.JoinAll(4);
   for (const auto& [node, context] : std::exchange(w.world.installs, {}))
-    w.groups()->OnInstalled(w.now, node, context.group_id, {.arena_bytes = kTaken});
+    w.groups()->OnInstalled(w.now, node, context.group_id, {.arena_bytes = kTakenByOne});
   EXPECT_EQ(w.Phase(), "running");
-  const auto path_now = [&w] { return w.groups()->Explain(Of({"h0", "h1", "h2", "h3"}))->path; };
+  const auto path_now = [&w] { return w.groups()->Explain(OfHosts({"h0", "h1", "h2", "h3"}))->path; };
   EXPECT_EQ(path_now(), Path::kHosts);
   for (uint32_t rank = 0; rank < 4; ++rank) w.groups()->OnLeave(w.now, 100 + rank);
   const auto removals = std::exchange(w.world.removals, {});
@@ -88,14 +88,14 @@ TEST(GroupMemory, IsGivenBackWhenTheLastSwitchHasRemovedItsContext) {
 // Of a context that was refused after all, as by an engine whose memory is in pieces.
 TEST(GroupMemory, OfARefusedContextIsHeldUntilAllSwitchesHaveRemovedIt) {
   GroupWorldFixture w(testing::Tree32());
-  for (const char* name : {"root", "leaf1", "leaf2"}) HasArena(&w, name, kTaken);
+  for (const char* name : {"root", "leaf1", "leaf2"}) HasArena(&w, name, kTakenByOne);
   w.JoinAll(4);
   const auto installs = std::exchange(w.world.installs, {});
   w.groups()->OnInstalled(
       w.now, installs[0].first, installs[0].second.group_id,
       {.status = MakeStatus(StatusCode::kResourceExhausted, "arena: 2 bytes needed, 1 of 2 bytes left")});
   EXPECT_EQ(w.groups()->Find("g")->path_taken, Path::kHosts);
-  const auto path_now = [&w] { return w.groups()->Explain(Of({"h0", "h1", "h2", "h3"}))->path; };
+  const auto path_now = [&w] { return w.groups()->Explain(OfHosts({"h0", "h1", "h2", "h3"}))->path; };
   EXPECT_EQ(path_now(), Path::kHosts);
   w.AnswerRemovals();
   EXPECT_EQ(path_now(), Path::kNetwork);
@@ -103,14 +103,14 @@ TEST(GroupMemory, OfARefusedContextIsHeldUntilAllSwitchesHaveRemovedIt) {
 
 TEST(GroupMemory, IsWhatTheSwitchSaysThatItHasTaken) {
   GroupWorldFixture w(testing::Tree32());
-  for (const char* name : {"root", "leaf1", "leaf2"}) HasArena(&w, name, 2 * kTaken);
+  for (const char* name : {"root", "leaf1", "leaf2"}) HasArena(&w, name, 2 * kTakenByOne);
   w.JoinAll(4);
   const auto room = [&w] {
-    return w.groups()->Explain(Of({"h0", "h1", "h2", "h3"}))->roots[w.Id("root")].switches[0].room;
+    return w.groups()->Explain(OfHosts({"h0", "h1", "h2", "h3"}))->roots[w.Id("root")].switches[0].room;
   };
-  EXPECT_EQ(room(), kTaken);
+  EXPECT_EQ(room(), kTakenByOne);
   w.AnswerInstalls();  // 1000 bytes
-  EXPECT_EQ(room(), 2 * kTaken - 1024);
+  EXPECT_EQ(room(), 2 * kTakenByOne - 1024);
 }
 
 TEST(GroupMemory, AnAnswerThatNoSwitchCanMeanDoesNoHarm) {

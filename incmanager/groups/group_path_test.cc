@@ -21,7 +21,7 @@ using testing::GroupWorldFixture;
 using ::testing::HasSubstr;
 using testing::Refusal;
 
-GroupSpec Spec(uint32_t world_size, Path path = Path::kAuto) {
+GroupSpec Want(uint32_t world_size, Path path = Path::kAuto) {
   GroupSpec spec;
   spec.name = "g";
   spec.world_size = world_size;
@@ -36,7 +36,7 @@ void Report(GroupWorldFixture* w, const std::string& name, const std::function<v
   ASSERT_TRUE(w->switches.Heartbeat(w->now, name, &report).ok());
 }
 
-void LoseAgent(GroupWorldFixture* w, const std::string& name) {
+void LostAgent(GroupWorldFixture* w, const std::string& name) {
   EXPECT_TRUE(w->switches.OnVerdict(w->Id(name), Verdict::kAgentLost));
 }
 
@@ -78,8 +78,8 @@ std::vector<Situation> Situations() {
        ErrorCode::kNoResource},
       {"no switch reaches all",
        "no path over usable switches joins h0 and h2; not usable: root (its agent is lost)",
-       [](GroupWorldFixture* w) { LoseAgent(w, "root"); }},
-      {"its agent is lost", "leaf2: its agent is lost", [](GroupWorldFixture* w) { LoseAgent(w, "leaf2"); }},
+       [](GroupWorldFixture* w) { LostAgent(w, "root"); }},
+      {"its agent is lost", "leaf2: its agent is lost", [](GroupWorldFixture* w) { LostAgent(w, "leaf2"); }},
       {"it is not up", "leaf2: it has no forwarding table yet",
        [](GroupWorldFixture* w) {
          EPIC_CHECK(w->switches.Register(w->now, "leaf2", "agent", w->Report(w->Id("leaf2"))).ok());
@@ -142,7 +142,7 @@ std::vector<Situation> Situations() {
 
 // A group of four in such a situation, its contexts answered.
 void Place(GroupWorldFixture* w, const Situation& situation, Path path) {
-  GroupSpec spec = Spec(4, path);
+  GroupSpec spec = Want(4, path);
   if (situation.prepare) situation.prepare(w);
   if (situation.ask) situation.ask(&spec);
   ASSERT_TRUE(w->groups()->Create(spec).ok());
@@ -210,7 +210,7 @@ TEST(GroupPath, NetworkIsRefusedInTheSameSituations) {
 
 TEST(GroupPath, HostsAreAskedForByAnOperatorOrARank) {
   GroupWorldFixture w(testing::Tree32());
-  ASSERT_TRUE(w.groups()->Create(Spec(4, Path::kHosts)).ok());
+  ASSERT_TRUE(w.groups()->Create(Want(4, Path::kHosts)).ok());
   w.JoinAll(4);
   EXPECT_TRUE(w.world.installs.empty());
   EXPECT_EQ(w.Last<JoinedReply>(100)->path_reason, "asked for by its operator");
@@ -224,11 +224,11 @@ TEST(GroupPath, HostsAreAskedForByAnOperatorOrARank) {
 
 TEST(GroupPath, ASwitchWithoutQpnsIsGoneRound) {
   // At a switch all endpoints of a group have one low byte, of which there are 256.
-  constexpr uint32_t kRanks = 300;
+  constexpr uint32_t kCount = 300;
   GroupWorldFixture w(testing::Star(2));
-  Report(&w, "s1", [](EngineReport* report) { report->max_children = kRanks; });
-  for (uint32_t rank = 0; rank < kRanks; ++rank)
-    w.groups()->OnJoin(w.now, 100 + rank, w.Request(rank % 2 == 0 ? "h0" : "h1", rank, kRanks));
+  Report(&w, "s1", [](EngineReport* report) { report->max_children = kCount; });
+  for (uint32_t rank = 0; rank < kCount; ++rank)
+    w.groups()->OnJoin(w.now, 100 + rank, w.Request(rank % 2 == 0 ? "h0" : "h1", rank, kCount));
   EXPECT_EQ(w.Last<JoinedReply>(100)->path, Path::kHosts);
   EXPECT_EQ(w.Last<JoinedReply>(100)->path_reason, "s1 has no QPN left");
 }
@@ -315,7 +315,7 @@ TEST(GroupPath, HostsThatReachEachOtherDoSoBesideARouter) {
 
 TEST(GroupPath, TooManyRanksDoNotGoByTheHosts) {
   GroupWorldFixture w(testing::Star(2));
-  GroupSpec spec = Spec(kMaxHostRanks + 1, Path::kHosts);
+  GroupSpec spec = Want(kMaxHostRanks + 1, Path::kHosts);
   EXPECT_EQ(w.groups()->Create(spec).code(), StatusCode::kInvalidArgument);
   w.path = Path::kHosts;
   for (uint32_t rank = 0; rank <= kMaxHostRanks; ++rank)
@@ -331,7 +331,7 @@ TEST(GroupPath, PathMtuIsTheLeastOfHostsAndLinks) {
       report->ports[1].mtu = port_mtu;
       report->max_path_mtu = 256;  // of payloads that it sums
     });
-    GroupSpec spec = Spec(4, Path::kHosts);
+    GroupSpec spec = Want(4, Path::kHosts);
     spec.path_mtu = wanted;
     EPIC_CHECK(w.groups()->Create(spec).ok());
     w.JoinAll(4);
@@ -348,7 +348,7 @@ TEST(GroupPath, PathMtuIsTheLeastOfHostsAndLinks) {
 // Under auto a path MTU that cannot be had is a reason, and the group has what there is.
 TEST(GroupPath, AutoTakesThePathMtuThatThereIs) {
   GroupWorldFixture w(testing::Star(2));
-  GroupSpec spec = Spec(2);
+  GroupSpec spec = Want(2);
   spec.path_mtu = 4096;
   ASSERT_TRUE(w.groups()->Create(spec).ok());
   JoinRequest small = w.Request("h0", 0, 2);
@@ -381,13 +381,13 @@ TEST(GroupPath, ALaterJoinMayNotContradict) {
   }
   w.AnswerInstalls();
   EXPECT_EQ(w.Phase(), "running");
-  GroupSpec bad = Spec(2, static_cast<Path>(9));
+  GroupSpec bad = Want(2, static_cast<Path>(9));
   bad.name = "bad";
   EXPECT_EQ(w.groups()->Create(bad).code(), StatusCode::kInvalidArgument);
   JoinRequest network = w.Request("h0", 0, 2, "automatic");
   ASSERT_TRUE(w.groups()
                   ->Create([] {
-                    GroupSpec spec = Spec(2);
+                    GroupSpec spec = Want(2);
                     spec.name = "automatic";
                     return spec;
                   }())

@@ -16,7 +16,7 @@ using testing::Roll;
 
 constexpr uint32_t kSeeds = 2000;
 
-std::string Text(const Result<Tree>& outcome) {
+std::string OutcomeText(const Result<Tree>& outcome) {
   if (!outcome.ok()) return outcome.failure().message;
   const Tree& tree = *outcome;
   std::string out = fmt::format("{} deep, {} us, {} Gbit/s, {} down\n", tree.depth_links, tree.delay_us,
@@ -32,8 +32,8 @@ std::string Text(const Result<Tree>& outcome) {
   return out;
 }
 
-struct Trial {
-  explicit Trial(Random* random)
+struct TreeTrial {
+  explicit TreeTrial(Random* random)
       : topology(Roll(random, 8) == 0 ? testing::FatTree4().Build() : testing::RandomTiers(random)),
         offers(testing::AllAlike(topology)) {
     // Of most networks all switches have everything, or all links are up: else few trees would be equal.
@@ -78,11 +78,12 @@ TEST(TreeProperty, TheTreeIsThatOfHavingLookedAtAllRoots) {
   for (uint32_t seed = first; seed < (only == nullptr ? kSeeds : first + 1); ++seed) {
     SCOPED_TRACE(fmt::format("seed {}; EPIC_TREE_SEED={} runs it alone", seed, seed));
     Random random(seed);
-    const Trial trial(&random);
+    const TreeTrial trial(&random);
     std::vector<RootCandidate> all;
     const auto slowly = BuildTree(trial.topology, trial.tables, trial.offers, trial.hosts, &all);
     EXPECT_EQ(all.size(), trial.topology.switches.size());
-    ASSERT_EQ(Text(BuildTree(trial.topology, trial.tables, trial.offers, trial.hosts)), Text(slowly));
+    ASSERT_EQ(OutcomeText(BuildTree(trial.topology, trial.tables, trial.offers, trial.hosts)),
+              OutcomeText(slowly));
   }
 }
 

@@ -16,7 +16,7 @@ namespace epic::manager {
 namespace {
 
 // Keeps what ranks are told.
-class World : public testing::IdleWorld {
+class StateWorld : public testing::IdleWorld {
  public:
   void Send(SessionId session, const proto::ServerMessage& message, bool) override {
     told[session] = message;
@@ -63,7 +63,7 @@ proto::ClientMessage Join(const Topology& topology, uint32_t rank, const std::st
 // What one rank says is told to all others.
 TEST(ManagerState, PassesOnALineOfAHostsText) {
   const Topology topology = testing::Star(3).Build();
-  World world;
+  StateWorld world;
   ManagerState state(topology, {}, 1, 1, &world);
   std::string text = "x";
   for (int i = 0; i < 100'000; ++i) text += "\u00e4";
@@ -83,7 +83,7 @@ TEST(ManagerState, PassesOnALineOfAHostsText) {
 // Who waits for it would wait until its time is over else.
 TEST(ManagerState, ASessionThatEndsWhileItsRankIsAskedIsAnAnswer) {
   const Topology topology = testing::Star(3).Build();
-  World world;
+  StateWorld world;
   ManagerState state(topology, {}, 1, 1, &world);
   for (const SessionId session : {1, 2, 3}) {
     state.OnMessage(kSecond, session, Join(topology, static_cast<uint32_t>(session) - 1, "h"));
@@ -101,7 +101,7 @@ TEST(ManagerState, ASessionThatEndsWhileItsRankIsAskedIsAnAnswer) {
 // Whoever looks minutes later is told, and so are those who ask as it was asked before: that it is not there.
 TEST(ManagerState, TellsHowAGroupEndedThatIsGone) {
   const Topology topology = testing::Star(3).Build();
-  World world;
+  StateWorld world;
   ManagerState state(topology, {}, 1, 1, &world);
   EXPECT_EQ(state.ShowGroup("g", true).status().message(),
             "there is no group g, and none of this name has ended lately");
@@ -124,7 +124,7 @@ TEST(ManagerState, TellsHowAGroupEndedThatIsGone) {
 
 TEST(ManagerState, TellsWhatHasHappened) {
   const Topology topology = testing::Star(3).Build();
-  World world;
+  StateWorld world;
   ManagerState state(topology, {}, 1, 1, &world);
   proto::RegisterRequest registers;
   registers.set_name("s7");
@@ -166,7 +166,7 @@ TEST(ManagerState, TellsWhatHasHappened) {
 }
 
 TEST(ManagerState, ExplainsWhatAGroupWouldGetAndKeepsNothingOfIt) {
-  World world;
+  StateWorld world;
   ManagerState state(testing::Star(3).Build(), {}, 1, 1, &world);
   proto::ExplainRequest request;
   for (const char* host : {"h0", "h1"}) request.mutable_group()->add_hosts(host);
@@ -183,7 +183,7 @@ TEST(ManagerState, ExplainsWhatAGroupWouldGetAndKeepsNothingOfIt) {
 }
 
 TEST(ManagerState, ListsGroupsByPages) {
-  World world;
+  StateWorld world;
   ManagerState state(testing::Star(3).Build(), {}, 1, 1, &world);
   for (const char* name : {"c", "a", "b"}) {
     proto::CreateGroupRequest request;
@@ -210,7 +210,7 @@ TEST(ManagerState, ListsGroupsByPages) {
 // Without a switch that has ever registered there is no way either; with one whose agent is lost there is.
 TEST(ManagerState, ByTheHostsRanksHearOfEachOthersEnds) {
   const Topology topology = testing::Star(3).Build();
-  World world;
+  StateWorld world;
   ManagerState state(topology, {}, 1, 1, &world);
   const auto join_all = [&](proto::Path path) {
     for (uint32_t rank = 0; rank < 3; ++rank) {
@@ -261,7 +261,7 @@ TEST(ManagerState, ByTheHostsRanksHearOfEachOthersEnds) {
 // From a group that runs to the verdict, in virtual time, through the messages.
 TEST(ManagerState, AsksSwitchesAndRanksAboutASilentSwitch) {
   const Topology topology = testing::RoutedTree32().Build();
-  World world;
+  StateWorld world;
   ManagerState state(topology, {}, 1, 1, &world);
   Nanos now = kSecond;
   std::vector<testing::SwitchModel> models;
@@ -302,7 +302,7 @@ TEST(ManagerState, AsksSwitchesAndRanksAboutASilentSwitch) {
     for (const Nanos end = now + time; now < end; now += 100 * kMillisecond) {
       if (now % kSecond == 0) heartbeats(alive ? kNoNode : dead);
       state.Tick(now);
-      for (const World::Probed& probe : std::exchange(world.probes, {})) {
+      for (const StateWorld::Probed& probe : std::exchange(world.probes, {})) {
         EXPECT_EQ(probe.request.ip(), Raw(topology.nodes[probe.about].address));
         if (probe.about == dead) {
           EXPECT_EQ(probe.request.port(), "swp2");
