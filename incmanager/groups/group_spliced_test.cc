@@ -219,11 +219,11 @@ TEST(GroupSpliced, MixesWithNoOtherMode) {
 
 // Owners of a block are of one core, and these of core 0. The switch has room for one block.
 TEST(GroupSpliced, SharesOnlyBlocksOfCoreZero) {
-  constexpr uint64_t kTaken = 128 * (24 + 2 * 4096);
+  constexpr uint64_t kBlockTakes = 128 * (24 + 2 * 4096);
   for (const bool spliced_first : {false, true}) {
     GroupWorldFixture w(testing::Star(2));
     EngineReport report = w.Report(w.Id("s1"));
-    report.arena_bytes = kTaken + 1000;
+    report.arena_bytes = kBlockTakes + 1000;
     report.blocks = true;
     ASSERT_TRUE(w.switches.Heartbeat(w.now, report.name, &report).ok());
     SessionId session = 100;
@@ -240,7 +240,7 @@ TEST(GroupSpliced, SharesOnlyBlocksOfCoreZero) {
         w.groups()->OnJoin(w.now, session++, join);
       }
       for (const auto& [node, context] : std::exchange(w.world.installs, {}))
-        w.groups()->OnInstalled(w.now, node, context.group_id, {.arena_bytes = kTaken});
+        w.groups()->OnInstalled(w.now, node, context.group_id, {.arena_bytes = kBlockTakes});
       return *w.groups()->Find(name);
     };
     const Group first = start("first", spliced_first ? Mode::kSpliced : Mode::kTranslated);
