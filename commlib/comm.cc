@@ -342,7 +342,7 @@ void Comm::EndDrain() {
 Error Comm::CallsError() const {
   const GroupCalls::Failure failure = calls_.failure();
   if (failure.outcome == Outcome::kRefused)
-    return RefusalError(failure.reply, failure.header, failure.in_slices);
+    return RefusalError(failure.reply, failure.header, options_.rank, failure.in_slices);
   if (failure.outcome == Outcome::kDisorder)
     return {ErrorCode::kTransport,
             "the RDMA driver completed requests in another order than they were posted"};

@@ -145,14 +145,15 @@ std::string Value(const ControlHeader& header, ControlField field) {
 }
 
 // The reply has rank 0's values, not the culprit's; of a slice, if the call has several.
-Error MismatchError(const ControlHeader& reply, const ControlHeader& here, bool in_slices) {
+Error MismatchError(const ControlHeader& reply, const ControlHeader& here, uint32_t rank, bool in_slices) {
   const bool sliced = in_slices || SlicesLeft(reply) > 0;
   const ControlField field = reply.field == ControlField::kFlags ? FieldOfFlags(reply) : reply.field;
   const std::string which = MismatchInWords(reply);
   if (reply.field == ControlField::kFlags && !Reduces(reply.collective)) return {ErrorCode::kMismatch, which};
   if (sliced && reply.field == ControlField::kCount) return {ErrorCode::kMismatch, which};
-  return {ErrorCode::kMismatch,
-          fmt::format("{} (rank 0: {}, here: {})", which, Value(reply, field), Value(here, field))};
+  const std::string first = Value(reply, field), own = Value(here, field);
+  const std::string more = own == first ? "" : fmt::format(", rank {}: {}", rank, own);
+  return {ErrorCode::kMismatch, fmt::format("{} (rank 0: {}{})", which, first, more)};
 }
 
 // The reply has the first call that came to the switch, which may be another rank's and differ from this
@@ -181,10 +182,10 @@ std::string NotFiniteInWords(const ControlHeader& call, uint32_t rank, uint64_t 
       CollectiveName(call.collective), value, element);
 }
 
-Error RefusalError(const ControlHeader& reply, const ControlHeader& here, bool in_slices) {
+Error RefusalError(const ControlHeader& reply, const ControlHeader& here, uint32_t rank, bool in_slices) {
   switch (reply.status) {
     case ControlStatus::kMismatch:
-      return MismatchError(reply, here, in_slices);
+      return MismatchError(reply, here, rank, in_slices);
     case ControlStatus::kNoResource:
       return {ErrorCode::kNoResource, "a switch has no resources left for this call"};
     case ControlStatus::kUnsupported:

@@ -11,10 +11,12 @@ namespace epic::internal {
 Error ForkedError();
 Error ForkedInitError();
 
-// What a reply other than OK means, for a rank that called with `here`: the same code on every rank, and a
-// message like "rank 2 called with another count than rank 0 (rank 0: 200, here: 100)". in_slices: the call
-// here is made in several invocations, of whose length the reply tells.
-Error RefusalError(const ControlHeader& reply, const ControlHeader& here, bool in_slices = false);
+// What a reply other than OK means, for this rank, which called with `here`: the same code on every rank, and
+// a message like "rank 2 called with another count than rank 0 (rank 0: 200, rank 2: 100)", of which all but
+// rank 2 lack the last part. in_slices: the call here is made in several invocations, of whose length the
+// reply tells.
+Error RefusalError(const ControlHeader& reply, const ControlHeader& here, uint32_t rank,
+                   bool in_slices = false);
 // What of a mismatch is the same on every rank: "rank 2 called with another count than rank 0".
 std::string MismatchInWords(const ControlHeader& reply);
 

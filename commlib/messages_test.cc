@@ -17,11 +17,11 @@ TEST(MessagesTest, MismatchNamesFieldAndRank) {
   reply.status = ControlStatus::kMismatch;
   reply.field = ControlField::kCount;
   reply.culprit = 2;
-  const Error error = RefusalError(reply, here);
+  const Error error = RefusalError(reply, here, 2);
   EXPECT_EQ(error.code(), ErrorCode::kMismatch);
-  EXPECT_EQ(error.message(), "rank 2 called with another count than rank 0 (rank 0: 200, here: 100)");
-  EXPECT_EQ(RefusalError(reply, reply).message(),
-            "rank 2 called with another count than rank 0 (rank 0: 200, here: 200)");
+  EXPECT_EQ(error.message(), "rank 2 called with another count than rank 0 (rank 0: 200, rank 2: 100)");
+  EXPECT_EQ(RefusalError(reply, reply, 1).message(),
+            "rank 2 called with another count than rank 0 (rank 0: 200)");
 }
 
 TEST(MessagesTest, SumAndAverageDifferInTheOperation) {
@@ -30,8 +30,9 @@ TEST(MessagesTest, SumAndAverageDifferInTheOperation) {
   reply.flags = kAverageFlag;
   reply.status = ControlStatus::kMismatch;
   reply.field = ControlField::kFlags;
-  EXPECT_EQ(RefusalError(reply, sum).message(),
-            "rank 0 called with another op than rank 0 (rank 0: avg, here: sum)");
+  reply.culprit = 3;
+  EXPECT_EQ(RefusalError(reply, sum, 3).message(),
+            "rank 3 called with another op than rank 0 (rank 0: avg, rank 3: sum)");
 }
 
 TEST(MessagesTest, RanksWithAnotherAlgorithmAreNamed) {
@@ -41,8 +42,8 @@ TEST(MessagesTest, RanksWithAnotherAlgorithmAreNamed) {
   reply.status = ControlStatus::kMismatch;
   reply.field = ControlField::kAlgorithm;
   reply.culprit = 3;
-  EXPECT_EQ(RefusalError(reply, ring).message(),
-            "rank 3 called with another algorithm than rank 0 (rank 0: auto, here: ring)");
+  EXPECT_EQ(RefusalError(reply, ring, 3).message(),
+            "rank 3 called with another algorithm than rank 0 (rank 0: auto, rank 3: ring)");
 }
 
 TEST(MessagesTest, TheCountOfASliceIsNotTheCalls) {
@@ -51,13 +52,13 @@ TEST(MessagesTest, TheCountOfASliceIsNotTheCalls) {
   reply.status = ControlStatus::kMismatch;
   reply.field = ControlField::kCount;
   reply.culprit = 1;
-  EXPECT_EQ(RefusalError(reply, here, true).message(), "rank 1 called with another count than rank 0");
+  EXPECT_EQ(RefusalError(reply, here, 1, true).message(), "rank 1 called with another count than rank 0");
   reply.flags = 1u << kSlicesLeftShift;
-  EXPECT_EQ(RefusalError(reply, here).message(), "rank 1 called with another count than rank 0");
+  EXPECT_EQ(RefusalError(reply, here, 1).message(), "rank 1 called with another count than rank 0");
 }
 
 TEST(MessagesTest, RefusalsHaveTheirOwnCodes) {
-  const auto code = [](ControlStatus status) { return RefusalError({.status = status}, {}).code(); };
+  const auto code = [](ControlStatus status) { return RefusalError({.status = status}, {}, 0).code(); };
   EXPECT_EQ(code(ControlStatus::kNoResource), ErrorCode::kNoResource);
   EXPECT_EQ(code(ControlStatus::kAborted), ErrorCode::kAborted);
   EXPECT_EQ(code(ControlStatus::kUnsupported), ErrorCode::kUnsupported);
@@ -70,14 +71,14 @@ TEST(MessagesTest, WhatASwitchCannotDoIsNamedWithWhoCalledIt) {
   ControlHeader reply = here;
   reply.status = ControlStatus::kUnsupported;
   reply.culprit = 2;
-  EXPECT_EQ(RefusalError(reply, here).message(), "a switch cannot do this AllReduce of float32");
+  EXPECT_EQ(RefusalError(reply, here, 1).message(), "a switch cannot do this AllReduce of float32");
   reply.type = DataType{40};
   reply.field = ControlField::kType;
-  EXPECT_EQ(RefusalError(reply, here).message(), "a switch cannot do rank 2's AllReduce of number 40");
+  EXPECT_EQ(RefusalError(reply, here, 1).message(), "a switch cannot do rank 2's AllReduce of number 40");
   reply.type = here.type;
   reply.op = ReduceOp{41};
   reply.field = ControlField::kOp;
-  EXPECT_EQ(RefusalError(reply, here).message(),
+  EXPECT_EQ(RefusalError(reply, here, 1).message(),
             "a switch cannot do rank 2's AllReduce of number 41 of float32");
 }
 
@@ -89,12 +90,12 @@ TEST(MessagesTest, ALaterTypeOrOperationHasItsNumber) {
   reply.culprit = 1;
   reply.field = ControlField::kType;
   reply.type = DataType{40};
-  EXPECT_EQ(RefusalError(reply, here).message(),
-            "rank 1 called with another type than rank 0 (rank 0: number 40, here: float32)");
+  EXPECT_EQ(RefusalError(reply, here, 1).message(),
+            "rank 1 called with another type than rank 0 (rank 0: number 40, rank 1: float32)");
   reply.field = ControlField::kOp;
   reply.op = ReduceOp{41};
-  EXPECT_EQ(RefusalError(reply, here).message(),
-            "rank 1 called with another op than rank 0 (rank 0: number 41, here: sum)");
+  EXPECT_EQ(RefusalError(reply, here, 1).message(),
+            "rank 1 called with another op than rank 0 (rank 0: number 41, rank 1: sum)");
 }
 
 TEST(MessagesTest, CallsInBlocksAreToldAsTheyWereMade) {
@@ -105,21 +106,23 @@ TEST(MessagesTest, CallsInBlocksAreToldAsTheyWereMade) {
     other.status = ControlStatus::kMismatch;
     other.field = FirstDifference(here, other);
     other.culprit = 1;
-    return RefusalError(other, here).message();
+    return RefusalError(other, here, 1).message();
   };
-  EXPECT_EQ(told(plain),
-            "rank 1 called with another type than rank 0 (rank 0: float16, here: float16 as blocks of int8)");
+  EXPECT_EQ(
+      told(plain),
+      "rank 1 called with another type than rank 0 (rank 0: float16, rank 1: float16 as blocks of int8)");
   ControlHeader other = plain;
   other.count = 110;
-  EXPECT_EQ(told(InBlocks(other)), "rank 1 called with another count than rank 0 (rank 0: 110, here: 100)");
+  EXPECT_EQ(told(InBlocks(other)), "rank 1 called with another count than rank 0 (rank 0: 110, rank 1: 100)");
   other.type = DataType::kBFloat16;
-  EXPECT_EQ(told(InBlocks(other)),
-            "rank 1 called with another type than rank 0 (rank 0: bfloat16 as blocks of int8, here: float16 "
-            "as blocks of int8)");
+  EXPECT_EQ(
+      told(InBlocks(other)),
+      "rank 1 called with another type than rank 0 (rank 0: bfloat16 as blocks of int8, rank 1: float16 "
+      "as blocks of int8)");
   ControlHeader refused = here;
   refused.status = ControlStatus::kUnsupported;
   refused.field = ControlField::kType;
-  EXPECT_EQ(RefusalError(refused, here).message(),
+  EXPECT_EQ(RefusalError(refused, here, 1).message(),
             "a switch cannot do this AllReduce of float16 as blocks of int8");
 }
 
@@ -135,19 +138,19 @@ TEST(MessagesTest, QuantisedCallsAreToldAsTheyWereMade) {
   reply.field = ControlField::kType;
   reply.type = DataType::kFloat64;
   reply.flags = 0;
-  EXPECT_EQ(RefusalError(reply, here).message(),
-            "rank 1 called with another type than rank 0 (rank 0: float64, here: float32)");
+  EXPECT_EQ(RefusalError(reply, here, 1).message(),
+            "rank 1 called with another type than rank 0 (rank 0: float64, rank 1: float32)");
   reply = here;
   reply.status = ControlStatus::kMismatch;
   reply.culprit = 1;
   reply.field = ControlField::kFlags;
   reply.flags |= kAverageFlag;
-  EXPECT_EQ(RefusalError(reply, here).message(),
-            "rank 1 called with another op than rank 0 (rank 0: avg of float32, here: sum of float32)");
+  EXPECT_EQ(RefusalError(reply, here, 1).message(),
+            "rank 1 called with another op than rank 0 (rank 0: avg of float32, rank 1: sum of float32)");
   reply.op = ReduceOp::kMin;
   reply.flags = 0;
-  EXPECT_EQ(RefusalError(reply, here).message(),
-            "rank 1 called with another type than rank 0 (rank 0: int32, here: float32)");
+  EXPECT_EQ(RefusalError(reply, here, 1).message(),
+            "rank 1 called with another type than rank 0 (rank 0: int32, rank 1: float32)");
   EXPECT_EQ(
       NotFiniteInWords(here, 2, 17, -INFINITY),
       "rank 2 called AllReduce with -inf as element 17: what is not finite is no whole number (quantise)");

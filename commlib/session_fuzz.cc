@@ -105,7 +105,7 @@ void RunRefusal(FuzzInput& in) {
   };
   const auto reply = header(), here = header();
   if (!reply || !here) return;
-  const Error error = RefusalError(*reply, *here);
+  const Error error = RefusalError(*reply, *here, in.Next());
   EPIC_CHECK(!error.ok() && !error.message().empty());
   EPIC_CHECK(ErrorName(error.code()) != std::string("unknown error"));
 }

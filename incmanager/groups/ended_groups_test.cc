@@ -44,6 +44,20 @@ TEST(EndedGroups, IsBounded) {
   EXPECT_LE(ends.Find("long")->failure.message.size(), EndedGroups::kMaxTextBytes + 3);
 }
 
+// Each rank leaves in order when a switch has refused a call. The one that differs knows what it called
+// itself.
+TEST(GroupLife, SaysWhatASwitchRefusedWhenAllHaveLeft) {
+  GroupWorldFixture w(testing::Star(2));
+  w.JoinAll(2);
+  w.AnswerInstalls();
+  const std::string words = "rank 1 called with another count than rank 0 (rank 0: 100";
+  w.groups()->OnLeave(w.now, 101, {ErrorCode::kMismatch, words + ", rank 1: 101)", -1, ""});
+  w.groups()->OnLeave(w.now, 100, {ErrorCode::kMismatch, words + ")", -1, ""});
+  w.AnswerRemovals();
+  ASSERT_NE(w.groups()->EndOf("g"), nullptr);
+  EXPECT_EQ(w.groups()->EndOf("g")->how, "failed: " + words + ", rank 1: 101)");
+}
+
 TEST(GroupLife, SaysHowAGroupEnded) {
   GroupWorldFixture w(testing::Star(2));
   EXPECT_EQ(w.groups()->EndOf("g"), nullptr);

@@ -93,4 +93,14 @@ Failure RankGone(const Member& member, const std::string& why) {
                                  member.refused.message));
 }
 
+std::string HowAllLeft(const Group& group) {
+  const std::string* most = nullptr;
+  for (const auto& [rank, member] : group.members) {
+    const Failure& refused = member.refused;
+    if (!refused.ok() && (most == nullptr || refused.message.size() > most->size())) most = &refused.message;
+  }
+  if (most == nullptr) return fmt::format("all {} ranks have left", group.members.size());
+  return fmt::format("failed: {}", *most);
+}
+
 }  // namespace epic::manager

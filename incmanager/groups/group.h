@@ -191,6 +191,10 @@ std::string WhereIs(const Member& member);
 // What those who are still there are told of a rank that is gone, for this reason. They all get a switch's
 // refusal themselves, but only as long as it can be repeated.
 Failure RankGone(const Member& member, const std::string& why);
+// How a group has ended whose ranks have all left, in words: with what a switch refused, if that was it. Of
+// ranks that were told different things it takes who was told most: one whose call differs knows its own
+// value, too.
+std::string HowAllLeft(const Group& group);
 
 // Whether some rank that has joined asks for multicast; those that would only take it do not.
 bool AsksForMulticast(const Group& group);

@@ -116,7 +116,7 @@ void GroupLife::OnLeave(Nanos now, SessionId session, const Failure& refused) {
   group->phase = GroupPhase::kLeaving;
   if (!std::ranges::all_of(group->members, [](const auto& m) { return m.second.left; })) return;
   if (keeps_) changed_.ids.insert(group->id);
-  End(now, *group, fmt::format("all {} ranks have left", group->members.size()));
+  End(now, *group, HowAllLeft(*group));
   StartRemoval(now, group);
 }
 

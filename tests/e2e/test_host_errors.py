@@ -171,10 +171,10 @@ def test_a_rank_or_size_that_does_not_fit_is_refused_at_once(bed):
 
 
 def test_calls_that_differ_end_the_group_when_the_last_has_called(bed):
-    again = anew(bed)
+    again, group = anew(bed), bed.new_group()
     rest = ["allreduce:7", "async", *again]
     ranks = start(bed, *[["init", "barrier", "allreduce:100", *rest]] * 3,
-                  ["init", "barrier", "pause", "allreduce:101", *rest])
+                  ["init", "barrier", "pause", "allreduce:101", *rest], group=group)
     for rank in ranks[:3]:
         rank.wait_until_doing("allreduce:100")
     ranks[3].signal()
@@ -182,6 +182,8 @@ def test_calls_that_differ_end_the_group_when_the_last_has_called(bed):
     for rank in ranks:
         assert "called with another count" in first_error(rank)["message"]
         assert_within(AT_ONCE_S, seconds_between(ranks[3].did("pause"), first_error(rank)))
+    said = bed.manager_cli("why", group).stdout
+    assert said.endswith("ago: failed: rank 3 called with another count than rank 0 (rank 0: 100, rank 3: 101)\n"), said
 
 
 def test_a_process_that_dies_is_a_lost_rank_at_once(bed):

@@ -95,7 +95,7 @@ void ExpectMismatch(size_t count, size_t other) {
     const Error error = AllReduce(data.data(), data.data(), data.size(), Datatype::kInt32, RedOp::kSum, comm);
     EXPECT_EQ(error.code(), ErrorCode::kMismatch) << error.message();
     const std::string which = "rank 1 called with another count than rank 0";
-    const std::string in_one = which + fmt::format(" (rank 0: {0}, here: {0})", count);
+    const std::string in_one = which + fmt::format(" (rank 0: {})", count);
     const bool is_in_one = rank != 1 && count <= kMost;
     EXPECT_THAT(error.message(), testing::AnyOf(which, is_in_one ? in_one : which));
     EXPECT_EQ(comm.AsyncError().code(), ErrorCode::kMismatch);
