@@ -286,7 +286,8 @@ static void ErrorNames(void) {
                                        "transport",
                                        "manager lost",
                                        "internal",
-                                       "link lost"};
+                                       "link lost",
+                                       "fallback lost"};
   for (size_t i = 0; i < LENGTH(kNames); ++i) {
     if (strcmp(epicGetErrorString((epicResult_t)i), kNames[i]) != 0)
       Wrong(kNames[i], epicGetErrorString((epicResult_t)i));
