@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "base/check.h"
+#include "protocol/context_memory.h"
 
 namespace epic::engine {
 namespace {
@@ -59,10 +60,10 @@ Status Validate(const PoolConfig& config, size_t arena_bytes) {
                       fmt::format("pool: {} bytes are less than {} buffers of {} bytes, which need {}",
                                   config.bytes, kLeastPoolBuffers, config.buffer_bytes, least));
   }
-  if (config.bytes > arena_bytes) {
+  if (RoundUpToArena(config.bytes) > arena_bytes) {
     return MakeStatus(StatusCode::kInvalidArgument,
                       fmt::format("pool: {} bytes are more than the {} that the switch has for all groups",
-                                  config.bytes, arena_bytes));
+                                  RoundUpToArena(config.bytes), arena_bytes));
   }
   return absl::OkStatus();
 }

@@ -25,9 +25,6 @@ Failure RefusesMode(const GroupSpec& spec) {
   return {ErrorCode::kUnsupported, NoBlocksIn(spec.mode), -1, ""};
 }
 
-// IPv4, UDP, BTH, immediate and ICRC around the payload.
-constexpr uint32_t kAroundPayload = 20 + 8 + 12 + 4 + 4;
-
 // The least of what was told of, and the first whose it is.
 struct Carried {
   uint32_t mtu = 0;
@@ -141,6 +138,11 @@ Result<uint32_t> Placer::PathMtuOf(const Group& group, const NetworkWay& way) co
           engine.pool_buffer_bytes / AccumulatorMtus(group.spec),
           fmt::format("the pool of {}, with buffers of {} bytes,", engine.name, engine.pool_buffer_bytes), -1,
           engine.name);
+    for (const TreeChild& child : inner.children) {
+      if (!child.is_host || !IsInPool(group.spec.mode)) continue;
+      for (const auto& [through, port] : PortsTo(inner.node, child.port, group.members.at(child.rank).host))
+        carried.LimitByPort(*through, *port);
+    }
     for (const PortState& port : engine.ports) {
       const auto uses = [&](const TreeChild& c) {
         return c.port == port.name ||
@@ -156,15 +158,7 @@ Result<uint32_t> Placer::PathMtuOf(const Group& group, const NetworkWay& way) co
 // Switches that only forward do not mind what a payload is.
 Result<uint32_t> Placer::PathMtuOf(const Group& group, const Footprint& footprint, uint32_t wanted) const {
   Carried carried = ByAll(from_.options, from_.topology, group);
-  for (const LinkEnd& link : footprint.links) {
-    for (const LinkEnd& end : {link, from_.topology.Across(link)}) {
-      if (!from_.topology.IsSwitch(end.node)) continue;
-      const EngineReport& engine = from_.switches.entry(end.node).engine;
-      const auto port = std::ranges::find(engine.ports, from_.topology.nodes[end.node].hops[end.hop].port,
-                                          &PortState::name);
-      if (port != engine.ports.end()) carried.LimitByPort(engine, *port);
-    }
-  }
+  for (const auto& [engine, port] : PortsOf(footprint)) carried.LimitByPort(*engine, *port);
   return carried.Choose(wanted);
 }
 

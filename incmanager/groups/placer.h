@@ -83,6 +83,15 @@ struct PlacerSources {
   const GroupOptions& options;
 };
 
+// IPv4, UDP, BTH, immediate and ICRC around a packet's payload.
+inline constexpr uint32_t kAroundPayload = 20 + 8 + 12 + 4 + 4;
+
+// A port as its switch's engine has told of it. Both live as long as the switch table does not change.
+struct SwitchPort {
+  const EngineReport* engine = nullptr;
+  const PortState* port = nullptr;
+};
+
 class Placer {
  public:
   // All of it outlives this.
@@ -153,6 +162,9 @@ class Placer {
   Result<Window> WindowOf(const Group& group, const Tree& tree, uint32_t path_mtu) const;
   Result<uint32_t> PathMtuOf(const Group& group, const NetworkWay& way) const;
   Result<uint32_t> PathMtuOf(const Group& group, const Footprint& footprint, uint32_t wanted) const;
+  // Of the links' ends those at switches; and of the links between a switch's port and a host.
+  std::vector<SwitchPort> PortsOf(const Footprint& footprint) const;
+  std::vector<SwitchPort> PortsTo(NodeId at, const std::string& port, NodeId host) const;
 
   const PlacerSources from_;
 };

@@ -61,8 +61,27 @@ Result<NetworkWay> Placer::WayByOneSwitch(const Group& group, std::vector<Switch
   }
 }
 
-// The host with most left, of those that the switch reaches; one of the group's own only if there is no
-// other.
+std::vector<SwitchPort> Placer::PortsOf(const Footprint& footprint) const {
+  std::vector<SwitchPort> ports;
+  for (const LinkEnd& link : footprint.links) {
+    for (const LinkEnd& end : {link, from_.topology.Across(link)}) {
+      if (!from_.topology.IsSwitch(end.node)) continue;
+      const EngineReport& engine = from_.switches.entry(end.node).engine;
+      const auto port = std::ranges::find(engine.ports, from_.topology.nodes[end.node].hops[end.hop].port,
+                                          &PortState::name);
+      if (port != engine.ports.end()) ports.push_back({&engine, &*port});
+    }
+  }
+  return ports;
+}
+
+std::vector<SwitchPort> Placer::PortsTo(NodeId at, const std::string& port, NodeId host) const {
+  return PortsOf(FootprintOfLeg(from_.topology, from_.tables, at,
+                                {.remote_ip = from_.topology.nodes[host].address, .port = port}));
+}
+
+// The host with most left, of those that the switch reaches by links that carry the group's packets; one of
+// the group's own only if there is no other.
 Result<GroupServer> Placer::ServerOf(const Group& group, const NetworkWay& way,
                                      const std::vector<SwitchOffer>& offers) const {
   const NodeId root = way.tree.inner.front().node;
@@ -78,9 +97,20 @@ Result<GroupServer> Placer::ServerOf(const Group& group, const NetworkWay& way,
   const LendingHost* most = nullptr;
   std::string unreached;
   for (const LendingHost& host : lend) {
-    if (!from_.topology.nodes[host.host].misplaced.empty() ||
-        !EdgeToHost(from_.topology, from_.tables, offers, root, host.host)) {
+    const auto edge = from_.topology.nodes[host.host].misplaced.empty()
+                          ? EdgeToHost(from_.topology, from_.tables, offers, root, host.host)
+                          : std::nullopt;
+    if (!edge) {
       unreached += (unreached.empty() ? "" : ", ") + name(host);
+      continue;
+    }
+    const std::vector<SwitchPort> ports = PortsTo(root, edge->port, host.host);
+    const auto narrow = std::ranges::find_if(ports, [&way](const SwitchPort& port) {
+      return port.port->mtu != 0 && port.port->mtu < way.path_mtu + kAroundPayload;
+    });
+    if (narrow != ports.end()) {
+      unreached += fmt::format("{}{}, for which {}:{} has an MTU of {}", unreached.empty() ? "" : ", ",
+                               name(host), narrow->engine->name, narrow->port->name, narrow->port->mtu);
       continue;
     }
     if (host.left_bytes >= bytes)
@@ -92,9 +122,10 @@ Result<GroupServer> Placer::ServerOf(const Group& group, const NetworkWay& way,
   if (lend.empty()) {
     failure.message = fmt::format("no host lends memory to mode {} (inchost --fallback)", mode);
   } else if (most == nullptr) {
-    failure.message =
-        fmt::format("no host that lends memory to mode {} reaches {} by ordinary forwarding: {}", mode,
-                    from_.topology.nodes[root].name, unreached);
+    failure.message = fmt::format(
+        "no host that lends memory to mode {} reaches {} by ordinary forwarding, with packets of {} bytes: "
+        "{}",
+        mode, from_.topology.nodes[root].name, way.path_mtu, unreached);
   } else {
     failure.message = fmt::format(
         "of the hosts that lend memory to mode {} {} has most left: {} bytes needed, {} of {} left "

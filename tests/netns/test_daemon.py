@@ -290,6 +290,8 @@ def test_says_what_is_wrong():
                                 (["--sram", "lots"], "--sram"),
                                 (["--pool", "60K"], "--pool: 61440 bytes are less than 8 buffers of 8192 bytes, which need 65536"),
                                 (["--pool", "17M"], "--pool: 17825792 bytes are more than the 16777216 that the switch has for all groups"),
+                                (["--pool", "16M", "--cores", "3"],
+                                 "--pool: 5592448 bytes are more than the 5592405 that the switch has for all groups, of each of 3 cores"),
                                 (["--pool", "100K", "--cores", "2"], "which need 65536, of each of 2 cores"),
                                 (["--pool-policy", "fcfs"], "--pool-addressing, --pool-policy and --pool-age take --pool"),
                                 (["--pool", "1M", "--pool-policy", "last"], "--pool-policy"),
