@@ -15,12 +15,11 @@
 #include "commlib/log.h"
 #include "commlib/messages.h"
 #include "commlib/progress.h"
+#include "protocol/bounds.h"
 
 namespace epic::internal {
 namespace {
 
-// The queue pair exists before the manager says MW: the largest that this library takes.
-constexpr uint32_t kMaxWindowPackets = 256;
 constexpr auto kLeaveAfterRefusal = std::chrono::seconds(2);
 constexpr Nanos kDefaultSpin = 500 * kMicrosecond;
 constexpr long kMaxSpinUs = 1'000'000;

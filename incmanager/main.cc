@@ -18,12 +18,11 @@
 #include "incmanager/cli/placement_options.h"
 #include "incmanager/cli/serve.h"
 #include "incmanager/cli/store.h"
+#include "protocol/bounds.h"
 #include "protocol/modes.h"
 
 namespace epic::manager {
 namespace {
-
-constexpr uint32_t kMaxWindowPackets = 4096;
 
 // What is wrong with a word that must say something, or nothing.
 std::string NotEmpty(std::string& text) { return text.empty() ? "it is empty" : ""; }

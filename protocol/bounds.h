@@ -15,6 +15,9 @@ inline constexpr uint32_t kMaxHostRanks = 512;
 inline constexpr uint32_t kMaxChildren = 64;
 // N, a power of two.
 inline constexpr uint32_t kMaxSlots = 1 << 16;
+// M*W, in packets. A rank's queue pair is made before the manager says what the group has, so it has room for
+// as many.
+inline constexpr uint32_t kMaxWindowPackets = 256;
 // Of its name, which a switch's context keeps; other names that people give have no more.
 inline constexpr size_t kMaxNameBytes = 64;
 

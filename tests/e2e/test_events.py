@@ -227,6 +227,12 @@ def test_empty_words_are_refused(command, named):
     assert (done.returncode, done.stdout, done.stderr.splitlines()[0]) == (2, "", f"{named}: it is empty"), done
 
 
+def test_windows_longer_than_a_rank_takes_are_refused():
+    """Else the manager would choose one, and each rank refuse its group."""
+    done = subprocess.run([harness.MANAGER, "serve", "--window-packets", "257"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2 and "--window-packets" in done.stderr and "256" in done.stderr, done
+
+
 @pytest.mark.parametrize("command", [("events",), ("group", "list"), ("switches", "--json")])
 def test_output_that_cannot_be_written_is_an_error_in_one_line(bed, command):
     """However short it is."""
