@@ -24,8 +24,11 @@ inline constexpr uint32_t kSendBuffers = 2047;
 // Memory that a device takes, for an MTU.
 constexpr uint64_t DeviceBytes(uint32_t mtu) {
   constexpr uint64_t kOfEach = 512;  // the buffer's own head, room before the frame, the pool's share
-  return uint64_t{kReceiveBuffers} * (ReceiveRoom(mtu) + kOfEach) +
-         uint64_t{kSendBuffers} * (SendRoom(mtu) + kOfEach) + (1 << 20);
+  // Of ordinary memory each buffer has whole pages (rte_mempool, which takes none that crosses into another).
+  constexpr uint64_t kPage = 4096;
+  const auto pages = [](uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; };
+  return uint64_t{kReceiveBuffers} * pages(ReceiveRoom(mtu) + kOfEach) +
+         uint64_t{kSendBuffers} * pages(SendRoom(mtu) + kOfEach) + (1 << 20);
 }
 
 class Ethdev {

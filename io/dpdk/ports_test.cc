@@ -33,6 +33,10 @@ void Await(const char* what, const std::function<bool()>& condition) {
   }
 }
 
+// Ports that are there beside the others.
+constexpr int kMore = 8;
+std::string MoreName(int number) { return "more" + std::to_string(number); }
+
 // DPDK starts once in a process.
 class Sources : public testing::Environment {
  public:
@@ -41,14 +45,16 @@ class Sources : public testing::Environment {
     ASSERT_NE(mkdtemp(folder.data()), nullptr);
     folder_ = folder;
     const std::string socket = ",socket=" + folder + "/a";
-    auto made =
-        DpdkPorts::Make({.devices = {{"server", "net_memif0" + socket},
-                                     {"client", "net_memif1,role=client" + socket},
-                                     {"lonely", "net_memif2,role=client,socket=" + folder + "/nobody"},
-                                     {"unknown", "net_xyzzy0"},
-                                     {"nowhere", "net_memif4,socket=" + folder + "/no/such/folder/c"}},
-                         .mtu = kMtu,
-                         .say = [](DpdkOptions::Level, const std::string&) {}});
+    std::vector<PortDevice> devices = {{"server", "net_memif0" + socket},
+                                       {"client", "net_memif1,role=client" + socket},
+                                       {"lonely", "net_memif2,role=client,socket=" + folder + "/nobody"},
+                                       {"unknown", "net_xyzzy0"},
+                                       {"nowhere", "net_memif4,socket=" + folder + "/no/such/folder/c"}};
+    for (int i = 0; i < kMore; ++i)
+      devices.push_back({MoreName(i), "net_memif1" + std::to_string(i) + ",socket=" + folder + "/more" +
+                                          std::to_string(i)});
+    auto made = DpdkPorts::Make(
+        {.devices = devices, .mtu = kMtu, .say = [](DpdkOptions::Level, const std::string&) {}});
     ASSERT_TRUE(made.ok()) << made.status();
     source_ = *std::move(made);
   }
@@ -263,6 +269,12 @@ TEST_F(DpdkPortsTest, MemoryThatIsGoneEndsACallAndNotTheProcess) {
   ASSERT_EQ(munmap(memory, page), 0);
   for (int i = 0; i < 2; ++i) EXPECT_FALSE(WithoutFault([&] { *byte = 1; }));
   EXPECT_DEATH(*byte = 1, "");
+}
+
+TEST(PortsTest, ThereIsMemoryForAllThatWereAskedFor) {
+  std::vector<std::unique_ptr<FramePort>> open;
+  for (const char* name : {"server", "client"}) open.push_back(Open(name));
+  for (int i = 0; i < kMore; ++i) open.push_back(Open(MoreName(i)));
 }
 
 TEST(EalArgumentsTest, WhatTheOperatorSaysTakesThePlaceOfWhatWeWould) {
