@@ -10,22 +10,13 @@
 #include "roce/arp.h"
 #include "softnic/port/ethernet_port.h"
 #include "softnic/port/gids.h"
+#include "softnic/port/neighbour.h"
 
 namespace epic::softnic {
 namespace {
 
-// A request without an answer is repeated after this; an answer holds for so long (Linux: 15 to 45 s).
-constexpr Nanos kRepeat = 250 * kMillisecond;
-constexpr Nanos kValid = 30 * kSecond;
 // The kernel does not tell when it has found an IPv6 neighbour: its table is read again after this.
 constexpr Nanos kLookAgain = 5 * kMillisecond;
-
-// RFC 1112, section 6.4; RFC 2464, section 7.
-roce::MacAddress MulticastMac(Ip group) {
-  const auto ip = group.bytes();
-  if (group.is_v4()) return {0x01, 0x00, 0x5e, static_cast<uint8_t>(ip[13] & 0x7f), ip[14], ip[15]};
-  return {0x33, 0x33, ip[12], ip[13], ip[14], ip[15]};
-}
 
 }  // namespace
 

@@ -9,12 +9,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <sstream>
+#include <filesystem>
 #include <string>
+#include <utility>
 
 #include "base/path_mtu.h"
+#include "softnic/port/device_network.h"
 #include "softnic/port/ethernet_port.h"
 #include "softnic/port/gids.h"
+#include "softnic/verbs/asked_devices.h"
 #include "softnic/verbs/call.h"
 #include "softnic/verbs/ucx.h"
 #include "softnic/verbs/use_network.h"
@@ -26,10 +29,11 @@ constexpr uint32_t kHeaderBytes = 80;
 
 Network* other_network = nullptr;
 
-std::unique_ptr<Device> MakeDevice(const io::AddressedInterface& interface, std::string name) {
+std::unique_ptr<Device> MakeDevice(const io::AddressedInterface& interface, std::string name,
+                                   Network& network) {
   auto device = std::make_unique<Device>();
   device->interface = interface;
-  device->network = &TheNetwork();
+  device->network = &network;
   if (name.empty()) name = "softnic_" + interface.name;
   ibv_device& base = device->base;
   base.node_type = IBV_NODE_CA;
@@ -63,6 +67,61 @@ void TellOfConnectionManager() {
       "programs do\n");
 }
 
+// Where DPDK's module may be: an installed tree has it beside this library's folder, a build tree with the
+// daemon.
+std::vector<std::string> ModuleFolders() {
+  Dl_info self{};
+  if (dladdr(reinterpret_cast<const void*>(&ModuleFolders), &self) == 0 || self.dli_fname == nullptr)
+    return {};
+  const auto folder = std::filesystem::path(self.dli_fname).parent_path();
+  return {folder / "../io", folder / "../../incengine"};
+}
+
+// Those that the kernel does not know; the first that are asked for stay the only ones, as DPDK starts once.
+DeviceNetwork& TheDevices(const std::vector<DeviceNetwork::Device>& devices) {
+  static auto* const network = new DeviceNetwork(devices, ModuleFolders());  // for ever: devices point to it
+  return *network;
+}
+
+// Devices that the kernel does not know have their own name, or DPDK's.
+std::string NameOf(const AskedDevice& asked) {
+  return asked.name.empty() ? asked.device.substr(0, asked.device.find(',')) : asked.name;
+}
+
+void TellOf(const std::string& wrong) {
+  std::fprintf(stderr, "softnic: EPIC_SOFTNIC_DEVICES: %s\n", wrong.c_str());
+}
+
+// As the variable asks for them.
+std::vector<std::unique_ptr<Device>> AskedFor(const char* wanted) {
+  std::vector<AskedDevice> all;
+  std::vector<DeviceNetwork::Device> devices;
+  for (const StatusOr<AskedDevice>& one : ParseAskedDevices(wanted)) {
+    if (!one.ok()) {
+      TellOf(std::string(one.status().message()));
+      continue;
+    }
+    all.push_back(*one);
+    if (one->interface.empty()) devices.push_back({NameOf(*one), one->device, one->address});
+  }
+  std::vector<std::unique_ptr<Device>> made;
+  for (const AskedDevice& one : all) {
+    const bool is_interface = !one.interface.empty();
+    Network& network = is_interface ? TheNetwork() : TheDevices(devices);
+    const std::vector<io::AddressedInterface> known = network.Interfaces();
+    const auto found =
+        std::ranges::find(known, is_interface ? one.interface : NameOf(one), &io::AddressedInterface::name);
+    if (found != known.end()) {
+      made.push_back(MakeDevice(*found, is_interface ? one.name : NameOf(one), network));
+    } else if (is_interface) {
+      TellOf(one.interface + " is no interface that is up and has an IPv4 address");
+    } else {
+      TellOf(NameOf(one) + " was not among the devices when this process asked first");
+    }
+  }
+  return made;
+}
+
 // For ever. It can be reached from here, so that what looks for lost memory (LeakSanitizer) does not take it
 // for such.
 Device* Keep(std::unique_ptr<Device> device) {
@@ -81,29 +140,10 @@ Network& TheNetwork() {
 }
 
 std::vector<std::unique_ptr<Device>> ListDevices() {
-  const std::vector<io::AddressedInterface> interfaces = TheNetwork().Interfaces();
+  if (const char* wanted = std::getenv("EPIC_SOFTNIC_DEVICES"); wanted != nullptr) return AskedFor(wanted);
   std::vector<std::unique_ptr<Device>> devices;
-  const char* wanted = std::getenv("EPIC_SOFTNIC_DEVICES");
-  if (wanted == nullptr) {
-    for (const io::AddressedInterface& interface : interfaces) {
-      if (!interface.loopback) devices.push_back(MakeDevice(interface, ""));
-    }
-    return devices;
-  }
-  std::istringstream entries(wanted);
-  for (std::string entry; std::getline(entries, entry, ',');) {
-    if (entry.empty()) continue;
-    const size_t equals = entry.find('=');
-    const std::string name = equals == std::string::npos ? "" : entry.substr(0, equals);
-    const std::string ifname = equals == std::string::npos ? entry : entry.substr(equals + 1);
-    const auto found = std::ranges::find(interfaces, ifname, &io::AddressedInterface::name);
-    if (found == interfaces.end()) {
-      std::fprintf(stderr,
-                   "softnic: EPIC_SOFTNIC_DEVICES: %s is no interface that is up and has an IPv4 address\n",
-                   ifname.c_str());
-      continue;
-    }
-    devices.push_back(MakeDevice(*found, name));
+  for (const io::AddressedInterface& interface : TheNetwork().Interfaces()) {
+    if (!interface.loopback) devices.push_back(MakeDevice(interface, "", TheNetwork()));
   }
   return devices;
 }

@@ -8,7 +8,8 @@ CONTROL = "incengine/daemon/control.cc"
 # What the engine's control shows: each has a table (base/counter_table.h) in the header of its struct.
 SHOWN_BY_CONTROL = {"ContextCounters", "EndpointCounters", "SwitchCounters", "SwitchPortCounters", "PortCounters", "PoolCounters", "LegCounters"}
 # Those that nobody shows, by the page's name for what has them.
-INSIDE = {"QpCounters": "rc", "UcCounters": "uc", "UdCounters": "ud", "NicCounters": "nic", "EthernetPortCounters": "port"}
+INSIDE = {"QpCounters": "rc", "UcCounters": "uc", "UdCounters": "ud", "NicCounters": "nic", "EthernetPortCounters": "port",
+          "DevicePortCounters": "device"}
 COLUMNS = ("tables", "group", "edge", "show", "calls", "report", "nowhere")
 
 
