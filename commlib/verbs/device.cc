@@ -85,7 +85,8 @@ std::shared_ptr<Device> Device::OpenOne(ibv_device* candidate, const std::string
 
 bool Device::FindGid(const std::string& ifname) {
   for (const Port& port : PortsOf(context_)) {
-    if (!ifname.empty() && ifname != port.ifname) continue;
+    // A device that the kernel does not know has no interface, and goes by its own name.
+    if (!ifname.empty() && ifname != port.ifname && !(port.ifname.empty() && ifname == port.device)) continue;
     port_ = port.number;
     gid_index_ = port.gid_index;
     ip_ = port.ip;

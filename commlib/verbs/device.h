@@ -22,9 +22,10 @@ enum class DatagramReach : uint8_t {
 // Owns a context and a protection domain. Immutable once open, hence safe from any thread.
 class Device {
  public:
-  // Opens the port whose network device is `ifname`, or with an empty name the first active port that has an
-  // IPv4 RoCE v2 GID. Waits up to 2 s for the GID, which the kernel adds some time after the address.
-  // kNotFound says what there is instead. Successful opens are shared while anybody holds them.
+  // Opens the port whose network device is `ifname`, or that of the RDMA device of this name if it has none,
+  // or with an empty name the first active port that has an IPv4 RoCE v2 GID. Waits up to 2 s for the GID,
+  // which the kernel adds some time after the address. kNotFound says what there is instead. Successful opens
+  // are shared while anybody holds them.
   static Error Open(const std::string& ifname, std::shared_ptr<Device>* device);
   ~Device();
   Device(const Device&) = delete;

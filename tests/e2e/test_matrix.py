@@ -24,6 +24,10 @@ BEDS = {
     "tree-3-2-softnic": ("tree-3-2", "--hosts", "softnic"),
     "tree-3-2-both": ("tree-3-2", "--hosts", "softnic,h1=rxe,h2=rxe"),
 }
+# With --full also where links are memifs, if ports by DPDK are built.
+if (harness.BUILD / "incengine" / "epic_io_dpdk.so").exists():
+    BEDS["star-4-memif"] = ("star-4", "--hosts", "softnic", "--ports", "memif")
+    BEDS["tree-3-2-memif"] = ("tree-3-2", "--hosts", "softnic", "--ports", "memif")
 WHOLE = "tree-3-2-softnic"
 # The others by what they are: (hosts, topology).
 OTHERS = {("rxe", "star-4"): "star-4", ("rxe", "tree-3-2"): "tree-3-2", ("softnic", "star-4"): "star-4-softnic",

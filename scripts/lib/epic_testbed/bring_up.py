@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from . import daemons, fabric, guest, guest_death, lenders, net, procs, rate, topology
+from . import daemons, fabric, guest, guest_death, lenders, memif, net, procs, rate, topology
 from .bed import (ETC, FABRIC, HOST_NAMES, HOSTS, MANAGER, MGMT, SHELL, TEMPORARY, WIRE, Bed, BedError, host_kinds, numbered,
                   say, switch_mgmt)
 from .nodes import REPO
@@ -82,6 +82,11 @@ class BringUp:
             raise BedError(f"{topo['name']} has redundant paths: plain bridges would loop")
         if options["frames"] == "super" and options["fabric"] != "direct":
             raise BedError("--fabric: what is in the links there takes no super-frames")
+        self.memifs = None
+        if options["ports"] == "memif":
+            memif.refuse(options)
+            memif.require_module(self.build)
+            self.memifs = memif.Links(bed, self.hosts, topo)
         if options["discover"] and (options["fabric"] == "routed" or options["daemons"] != "engine"):
             raise BedError("--discover: our daemons hear each other, and not through --fabric routed")
         if options["daemons"] == "bridge" and options["fabric"] == "routed":
@@ -101,7 +106,7 @@ class BringUp:
             if self.kernel:
                 self._start_guests()
             if self.build:
-                daemons.start_all(self.bed, self.options)
+                daemons.start_all(self.bed, self.options, self.memifs, self.mtu)
             if self.kernel:
                 self._wait_for_guests(time.monotonic())
         if self.build:
@@ -203,7 +208,7 @@ exec env -i PATH="$PATH" HOME="$HOME" TMPDIR={bed.file(TEMPORARY)} EPIC_IFNAME=v
             devices.address(namespace, "mgmt0", f"{switch_mgmt(index)}/16")
         for link in self.topo["links"]:
             a, b = (end.split(":") for end in (link["a"], link["b"]))
-            if len(a) == 2 and len(b) == 2:
+            if len(a) == 2 and len(b) == 2 and not (self.memifs and self.memifs.has(*a)):
                 self._join(devices, (self.bed.namespace(a[0]), a[1]), (self.bed.namespace(b[0]), b[1]),
                            (a[0], b[0]), "switch")
 
@@ -216,8 +221,9 @@ exec env -i PATH="$PATH" HOME="$HOME" TMPDIR={bed.file(TEMPORARY)} EPIC_IFNAME=v
                 self._join_mgmt(devices, host["name"], (self.bed.namespace(HOSTS), f"m-{host['name']}"))
                 continue
             own = self.bed.namespace(host["name"])
-            self._join(devices, at, (own, "vec0"), (host["switch"], host["name"]), host["kind"])
-            devices.address(own, "vec0", host["address"] + "/16", host["mac"])
+            if "device" not in host:
+                self._join(devices, at, (own, "vec0"), (host["switch"], host["name"]), host["kind"])
+                devices.address(own, "vec0", host["address"] + "/16", host["mac"])
             self._join_mgmt(devices, host["name"], (own, "vec1"))
             devices.address(own, "vec1", host["mgmt_address"] + "/16")
 

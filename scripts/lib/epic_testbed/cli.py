@@ -11,7 +11,7 @@ import sys
 from epic_run import together
 
 from . import bed as beds
-from . import bring_up, daemons, fabric, guest, launch, net, nodes, procs, ranks, rate, topology
+from . import bring_up, daemons, fabric, guest, launch, memif, net, nodes, procs, ranks, rate, topology
 from .bed import BedError, say
 
 DESCRIPTION = """Brings up switches (each in its own network namespace) and hosts (namespaces with the userspace NIC
@@ -83,6 +83,9 @@ def _parser():
     up.add_argument("--fabric", choices=fabric.KINDS, default="direct",
                     help="what is in the middle of every link: nothing (direct), a Linux bridge, Open "
                          "vSwitch with the userspace datapath, or, between switches only, an IP router")
+    up.add_argument("--ports", choices=memif.KINDS, default="veth",
+                    help="what links between switches, and to softnic hosts, are: pairs of the kernel's devices, or memifs, which DPDK "
+                         "drives (docs/DPDK.md); there a host runs one program at a time")
     up.add_argument("--discover", action="store_true",
                     help="the manager gets no topology file, and finds switches, hosts and links")
     up.add_argument("--rate", metavar="RATE", help="limits every link, each way, to so many mbit or gbit a second, as 100mbit")
@@ -169,7 +172,7 @@ def up(bed, args):
                "build": os.path.realpath(args.build) if args.build else None, "guest_mem": args.guest_mem,
                "sram": args.sram, "manager_args": args.manager_arg, "engine_args": args.engine_arg,
                "wire": args.wire, "fabric": args.fabric, "frames": args.frames, "rate_mbit": rate_mbit,
-               "discover": args.discover, "lend": args.lend}
+               "discover": args.discover, "lend": args.lend, "ports": args.ports}
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, procs.interrupt)
     with beds.lock(bed.name):

@@ -12,8 +12,9 @@ AGENT_TIMEOUT_S = 30
 _END_TIMEOUT_S = 10
 
 
-def start_all(bed, options):
-    """Starts the manager, and an engine and an agent for each switch, as the options of `up` have it."""
+def start_all(bed, options, memifs=None, mtu=None):
+    """Starts the manager, and an engine and an agent for each switch, as the options of `up` have it. `memifs`: the links that are
+    such (memif.Links), of this MTU."""
     def start(name, node, program, arguments):
         bed.start(name, [os.path.join(bed.record["build"], program, program)] + arguments, bed.namespace(node))
 
@@ -23,7 +24,8 @@ def start_all(bed, options):
           ["--listen", MANAGER] + _store(options["manager_args"]) + options["manager_args"])
     for index, switch in enumerate(topo["switches"]):
         name, control = switch["name"], bed.file(switch["name"] + ".sock")
-        ports = [argument for port in switch["ports"] for argument in ("--port", port)]
+        ports = [argument for port in switch["ports"] for argument in ("--port", memifs.port(name, port) if memifs else port)]
+        ports += memifs.arguments(name, mtu) if memifs else []
         start(f"{name}.engine", name, "incengine",
               ["--name", name, "--address", switch["address"], "--mac", switch["mac"]] + ports +
               ["--sram", options["sram"], "--control", control] + _forwarding(options["engine_args"]) +

@@ -72,6 +72,9 @@ def _hosts(bed, args):
     if others:
         raise BedError(f"{', '.join(others)}: {args.command} starts programs on softnic hosts only. Name others with --hosts, or bring "
                        "the test bed up with --hosts softnic")
+    if args.command == "mpirun" and any("device" in host for host in chosen):
+        raise BedError("mpirun gives all ranks one list of devices, and with --ports memif each host has its own. Bring the test bed up "
+                       "without --ports")
     return chosen
 
 

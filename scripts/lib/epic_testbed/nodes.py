@@ -18,7 +18,7 @@ def in_namespace(bed, node, argv, extra, timeout_s=None):
     host = bed.host(node)
     if host and host["kind"] == "softnic":
         env["EPIC_SOFTNIC_LIB"] = bed.record["softnic"]
-        argv = [os.path.join(REPO, "scripts", "epic-run"), "--devices", "vec0", "--", *argv]
+        argv = [os.path.join(REPO, "scripts", "epic-run"), "--devices", host.get("device", "vec0"), "--", *argv]
     limit = ["timeout", "--foreground", "-k", "3", str(timeout_s)] if timeout_s else []
     return [*bed.enter(node), *limit, *argv], env
 

@@ -33,6 +33,9 @@ def hosts(bed, wanted):
             raise BedError(f"--hosts {wanted}: there is no host '{unknown[0]}' in {topology}. Say some of "
                            f"{', '.join(host['name'] for host in there)}, with a number of ranks behind a colon")
         chosen = [bed.host(name) for name in names]
+    names = [host["name"] for host in chosen if "device" in host]
+    if len(set(names)) < len(names):
+        raise BedError("with --ports memif a host runs one rank: its device has one user")
     if options["daemons"] != "engine":
         raise BedError("no switch of this test bed sums anything: it was brought up with "
                        f"{'--bridge' if options['daemons'] == 'bridge' else '--no-daemons'}. Bring it up without")
