@@ -21,6 +21,7 @@
 
 #include "io/descriptor.h"
 #include "io/dpdk/guard.h"
+#include "io/dpdk/memif_sends.h"
 
 namespace epic::io::dpdk {
 namespace {
@@ -215,6 +216,10 @@ Status StartEal(const DpdkOptions& options, const std::vector<Device>& devices, 
                       fmt::format("ports by DPDK: it does not start with{}: {}", line.substr(5),
                                   quietly.Why(rte_strerror(error))));
   }
+  const bool memifs = std::ranges::any_of(devices, &Device::memif);
+  if (memifs && !ForgiveMemifSends())
+    options.say(DpdkOptions::Level::kWarning,
+                "DPDK: a peer that goes while its memif connects may end this process");
   if (!huge) {
     const bool pci = std::ranges::any_of(devices, &Device::pci);
     options.say(

@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -64,6 +67,7 @@ class Sources : public testing::Environment {
     std::filesystem::remove_all(folder_);
   }
   static PortSource& Get() { return *source_; }
+  static const std::filesystem::path& Folder() { return folder_; }
 
  private:
   static inline std::unique_ptr<PortSource> source_;
@@ -269,6 +273,22 @@ TEST_F(DpdkPortsTest, MemoryThatIsGoneEndsACallAndNotTheProcess) {
   ASSERT_EQ(munmap(memory, page), 0);
   for (int i = 0; i < 2; ++i) EXPECT_FALSE(WithoutFault([&] { *byte = 1; }));
   EXPECT_DEATH(*byte = 1, "");
+}
+
+// Driver's threads greet whom they have taken; who has gone by then must not matter to anybody.
+TEST(PortsTest, WhoGoesAtOnceDisturbsNobody) {
+  const std::unique_ptr<FramePort> server = Open("server");
+  for (int i = 0; i < 300; ++i) {
+    const Descriptor peer(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+    const std::string path = Sources::Folder() / "a";
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    // Its queue is short, and refuses those that come too fast.
+    while (connect(peer.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+      ASSERT_EQ(errno, EAGAIN);
+  }
+  const std::unique_ptr<FramePort> client = OpenClient();
+  Await("the server has a client", [] { return Sources::Get().State("server").up; });
 }
 
 TEST(PortsTest, ThereIsMemoryForAllThatWereAskedFor) {

@@ -21,9 +21,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/imports.h"
 #include "softnic/port/gids.h"
 #include "softnic/verbs/call.h"
-#include "softnic/verbs/imports.h"
 #include "softnic/verbs/kernel_files.h"
 
 namespace epic::softnic {

@@ -1,11 +1,11 @@
-#include "softnic/verbs/imports.h"
+#include "base/imports.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 extern "C" int EpicAskAccess(const char* path);  // imports_testing.cc, in a library of its own
 
-namespace epic::softnic {
+namespace epic {
 namespace {
 
 int AlwaysSeven(const char* /*path*/, int /*mode*/) { return 7; }
@@ -30,4 +30,4 @@ TEST(ImportsTest, AFilesName) {
 }
 
 }  // namespace
-}  // namespace epic::softnic
+}  // namespace epic

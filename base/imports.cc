@@ -1,4 +1,4 @@
-#include "softnic/verbs/imports.h"
+#include "base/imports.h"
 
 #include <elf.h>
 #include <link.h>
@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <mutex>
 
-namespace epic::softnic {
+namespace epic {
 namespace {
 
 // Kinds of relocations that put a function's address, and nothing else, where it is called from.
@@ -117,4 +117,4 @@ size_t ReplaceImports(std::string_view prefix, std::span<const Import> imports) 
   return search.replaced;
 }
 
-}  // namespace epic::softnic
+}  // namespace epic

@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-namespace epic::softnic {
+namespace epic {
 
 struct Import {
   const char* name;
@@ -27,4 +27,4 @@ size_t ReplaceImports(std::string_view prefix, std::span<const Import> imports);
 // The name of a file without its folders.
 std::string_view FileNameOf(std::string_view path);
 
-}  // namespace epic::softnic
+}  // namespace epic
