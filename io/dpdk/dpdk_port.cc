@@ -21,6 +21,9 @@ constexpr uint32_t kEmptyLooks = 64;
 // What a driver's own thread may take from when a link is down until nothing of it is left: much more than it
 // does.
 constexpr Nanos kDriverNeeds = 200 * kMillisecond;
+// What the two ends of a memif may take to agree, also on a busy machine. A server that has not noticed yet
+// that its last client has gone refuses the next one, and nobody tells.
+constexpr Nanos kAgree = 500 * kMillisecond;
 
 }  // namespace
 
@@ -59,12 +62,12 @@ void DpdkPort::Disarm() {
 bool DpdkPort::PeerHasGone() {
   const Device& device = ethdev_->device();
   if (!device.memif || ++empty_looks_ % kEmptyLooks != 0) return false;
-  if (ethdev_->LinkIsUp()) return down_since_ = kNever, false;
+  if (ethdev_->LinkIsUp()) return down_since_ = kNever, was_up_ = true, false;
   if (device.server) return false;  // the next client finds it
   // A client does not find its server again by itself: it is opened anew, when the driver has done with the
   // old one.
   down_since_ = std::min(down_since_, MonotonicNow());
-  return MonotonicNow() - down_since_ > kDriverNeeds;
+  return MonotonicNow() - down_since_ > (was_up_ ? kDriverNeeds : kAgree);
 }
 
 StatusOr<int> DpdkPort::Receive(int max_packets, FrameHandler handler, void* user) {
@@ -87,7 +90,11 @@ StatusOr<int> DpdkPort::Receive(int max_packets, FrameHandler handler, void* use
   if (armed_ && (count > 0 || rte_epoll_wait(ethdev_->interrupts(), &event, 1, 0) > 0)) Disarm();
   if (ethdev_->broken())
     return MakeStatus(StatusCode::kUnavailable, "its peer has spoilt the memory that they share");
-  if (count == 0 && PeerHasGone()) return MakeStatus(StatusCode::kUnavailable, "nobody is at the other end");
+  if (count == 0 && PeerHasGone())
+    return MakeStatus(StatusCode::kUnavailable,
+                      was_up_ ? "nobody is at the other end"
+                              : "who listens at " + ethdev_->device().socket +
+                                    " does not take it (id, secret, or it has another peer)");
   return static_cast<int>(count);
 }
 

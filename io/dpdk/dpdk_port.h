@@ -44,6 +44,7 @@ class DpdkPort final : public FramePort {
   bool armed_ = false;
   uint32_t empty_looks_ = 0;
   Nanos down_since_ = kNever;  // of a memif's client
+  bool was_up_ = false;
 };
 
 }  // namespace epic::io::dpdk

@@ -44,7 +44,9 @@ class Ethdev {
   Ethdev(const Ethdev&) = delete;
   Ethdev& operator=(const Ethdev&) = delete;
 
-  // Frames come and go from now on. UNAVAILABLE: nobody is at the other end of a memif's socket yet.
+  // Frames come and go from when the link is up. UNAVAILABLE: nobody listens at a memif's socket yet. Its two
+  // ends agree in a thread of the driver's, which must not be disturbed: DPDK 22.11's may crash if the device
+  // is stopped meanwhile.
   Status Start();
   void Stop();
 

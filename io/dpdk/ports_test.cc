@@ -82,13 +82,20 @@ std::unique_ptr<FramePort> Open(const std::string& name) {
   return opened.ok() ? *std::move(opened) : nullptr;
 }
 
-// The server may not have noticed yet that the last one has gone.
+// With its link. Where the server has not noticed yet that the last one has gone it is tried again.
 std::unique_ptr<FramePort> OpenClient() {
   std::unique_ptr<FramePort> port;
   Await("the server takes its client", [&port] {
-    auto opened = Sources::Get().Open({.name = "client"});
-    if (opened.ok()) port = *std::move(opened);
-    return opened.ok();
+    if (port == nullptr) {
+      auto opened = Sources::Get().Open({.name = "client"});
+      if (opened.ok()) port = *std::move(opened);
+    }
+    if (port == nullptr || Sources::Get().State("client").up) return port != nullptr;
+    if (!port->Receive(
+                 64, [](void*, const ReceivedFrame&) {}, nullptr)
+             .ok())
+      port.reset();
+    return false;
   });
   return port;
 }

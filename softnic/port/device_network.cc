@@ -18,8 +18,9 @@ namespace {
 
 // With all headers, of IPv6 too, as for interfaces.
 constexpr uint32_t kMtu = 4200;
-// Who listens answers in milliseconds; a switch whose link has just gone down takes some of them longer.
-constexpr Nanos kPatience = 2 * kSecond;
+// Who listens answers in milliseconds; a switch that has not noticed yet that the last program has gone
+// refuses.
+constexpr Nanos kPatience = 3 * kSecond;
 
 void Say(io::DpdkOptions::Level level, const std::string& line) {
   if (level >= io::DpdkOptions::Level::kWarning) std::fprintf(stderr, "softnic: %s\n", line.c_str());

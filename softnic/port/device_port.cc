@@ -40,6 +40,9 @@ StatusOr<std::unique_ptr<DevicePort>> DevicePort::Open(std::unique_ptr<Device> d
     port->next_look_ = INT64_MIN / 2;
     port->LookAtLink();
     if (port->up_ || port->Now() >= give_up) break;
+    // Nobody is here yet to whom anything could have come; a device of no more use says so.
+    port->Receive(
+        1, [](void*, const roce::Packet&) {}, nullptr);
     const timespec nap = TimeOf(kLongNap);
     nanosleep(&nap, nullptr);
   }
