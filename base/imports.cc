@@ -8,7 +8,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <mutex>
+
+#include "base/mutex.h"
 
 namespace epic {
 namespace {
@@ -110,8 +111,8 @@ int OnLibrary(dl_phdr_info* info, size_t /*bytes*/, void* user) {
 std::string_view FileNameOf(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 size_t ReplaceImports(std::string_view prefix, std::span<const Import> imports) {
-  static std::mutex one_at_a_time;  // or one makes a page read-only to which another is about to write
-  const std::lock_guard lock(one_at_a_time);
+  static Mutex one_at_a_time;  // or one makes a page read-only to which another is about to write
+  const MutexLock lock(one_at_a_time);
   Search search{.prefix = prefix, .imports = imports};
   dl_iterate_phdr(OnLibrary, &search);
   return search.replaced;
