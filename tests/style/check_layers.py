@@ -81,7 +81,7 @@ EDGE_HEADERS = {
     r"<rte_": ["io/dpdk"],
     r"<infiniband/": ["commlib", "inchost/servers", "softnic/verbs", "tests/rxe_peer"],
     r"<spdlog": ["io", "incengine/daemon", "incagent", "inchost", "incmanager", "sim/restarts"],
-    r"""(<(thread|mutex|condition_variable)>|"base/mutex\.h")""": ["base/mutex.h", "io", "incengine/daemon", "incagent", "inchost", "incmanager", "commlib", "bench", "base/grpc",
+    r"""(<(thread|mutex|condition_variable)>|"base/mutex\.h")""": ["base/mutex.h", "base/imports.cc", "io", "incengine/daemon", "incagent", "inchost", "incmanager", "commlib", "bench", "base/grpc",
                                                 "mpi/binding", "pytorch", "softnic/verbs", "softnic/port", "tests/softnic", "tests/e2e", "tests/rxe_peer"],
 }
 CORE = ["base", "roce", "protocol", "reduce", "fallback", "incengine/state", "incengine/modules", "incengine/modes",
