@@ -72,11 +72,11 @@ class VirtualSwitch final : public engine::Effects {
   }
   void SetTimer(engine::TimerId id, Nanos deadline) override {
     deadlines_[id] = deadline;
-    network_->At(deadline, [this, id, deadline](Nanos now) {
-      if (deadlines_[id] != deadline) return;
+    const auto fire = [this, id](Nanos now) {
       deadlines_[id] = kNever;
       engine_.OnTimer(now, id, *this);
-    });
+    };
+    network_->At(deadline, fire, [this, id, deadline] { return deadlines_[id] == deadline; });
   }
   void Drop(PortId, engine::DropReason) override {}
 
