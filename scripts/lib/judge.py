@@ -108,7 +108,7 @@ class Runner:
         if not tests:
             return None
         options = ["-m", stage.marks] if stage.marks else []
-        options += ["--full"] if full else []
+        options += ["--full"] if full else ["--all-turns"]  # what some default run kills is killed
         argv = ["/usr/bin/python3", "-m", "pytest", "-x", "-v", "-rfE", "-p", "no:cacheprovider", *options, *tests]
         status, output = self._run(argv, seconds)
         if status is None:  # by other work on this machine, perhaps

@@ -20,7 +20,7 @@ class Stage(typing.NamedTuple):
 _BED = ("incengine", "incagent", "incmanager", "softnic/lib", "tests/engines")
 _RANKS = (*_BED, "inchost", "commlib", "bench", "check/conform", "tests/e2e")
 _STARTS = {"netns": ("incengine",), "testbed": _BED, "rxe-peer": ("tests/rxe_peer",), "softnic": ("softnic/lib", "tests/softnic"),
-           "mpi": (*_BED, "commlib", "mpi", "tests/mpi"), "endings": _RANKS, "end-to-end": _RANKS}
+           "mpi": (*_BED, "commlib", "mpi", "tests/mpi", "tests/e2e"), "endings": _RANKS, "end-to-end": _RANKS}
 STAGES = tuple(Stage(stage.name, stage.folders, stage.marks, stage.label, _STARTS.get(stage.name, ()))
                for stage in (stages.ALL["unit"], *stages.BEDS))
 BY_NAME = {stage.name: stage for stage in STAGES}
