@@ -15,7 +15,8 @@ What a machine does to the figures is no fault of a commit's, and fails no run:
 - A machine may be slower in between. Then all stages are: a stage has become dearer if it is above its figure by more than
   the middle one of all stages is.
 - What computes beside the run takes caches and half of a core from it, perhaps from some of its stages alone. If that is more than
-  BESIDE of the processors' time, the bound is BESIDE_MORE times a figure, in place of MORE times.
+  BESIDE of the processors' time, the bound is BESIDE_MORE times a figure, in place of MORE times, and that of a test without a
+  reason BESIDE_LONG_S.
 - What a test waited for a processor, it did not take.
 """
 import statistics
@@ -26,6 +27,7 @@ FILE = stages.ROOT / "tests/budget.json"
 MORE = 1.15  # above that something has become dearer
 BESIDE, BESIDE_MORE = 0.05, 1.5
 LONG_S = 10.0  # a test that takes more, of waiting or of a processor, has a reason
+BESIDE_LONG_S = 25.0  # and fails the run above this, where much runs beside: beds come up slowly, and others' disks are waited for
 SLOWER = 1.5  # times what is known of a test that has one, and LONG_S: above that it has become slower
 NAMED = 5  # of what has grown
 LEAST_S = 3.0  # what a small stage may vary by
@@ -107,10 +109,10 @@ def of_tests(run, budget, times, scale, more):
         if any(name.startswith(reason) for reason in budget["reasons"]):
             if known and taken > SLOWER * more / MORE * scale * max(known) + LONG_S:
                 yield f"budget: {said}: it took {max(known):.1f} s"
-        elif taken > more * scale * LONG_S:
+        elif taken > scale * (most := MORE * LONG_S if more == MORE else BESIDE_LONG_S):
             yield f"budget: {said}: more than 10 s without a reason in tests/budget.json, or the mark slow"
         elif taken > scale * LONG_S:
-            yield f"{said}: above 10 s a test needs a reason in tests/budget.json; above {more * scale * LONG_S:.1f} it fails the run"
+            yield f"{said}: above 10 s a test needs a reason in tests/budget.json; above {scale * most:.1f} it fails the run"
 
 
 def verdict(run, budget, times):
