@@ -22,7 +22,7 @@ inline uint32_t SwitchQpn(uint64_t group, uint32_t rank) {
   return static_cast<uint32_t>(0x100 * group) + rank;
 }
 
-// A switch on the network.
+// A switch on the network, which ends before it: that has the switch's timers.
 class VirtualSwitch final : public engine::Effects {
  public:
   explicit VirtualSwitch(VirtualNetwork* network) : network_(network) {
