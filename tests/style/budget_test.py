@@ -192,3 +192,15 @@ def test_what_is_committed_is_without_the_wait_for_a_processor():
     assert ledger.alone({"wall": 60.0, "cpu": 10.0, "stalled": 35.0}) == 25.0
     # Several of its processes may have waited, each while another one went on.
     assert ledger.alone({"wall": 60.0, "cpu": 40.0, "stalled": 50.0}) == 40.0
+
+
+def test_a_run_that_is_dearer_fails_unless_it_has_no_figures(tmp_path, monkeypatch, capsys):
+    """As scripts/test asks for it: of --full and --stress what they took is told."""
+    for name in ("STAGES", "TASKS", "TESTS", "REFERENCE", "BEGUN", "TIMES"):
+        monkeypatch.setattr(ledger, name, tmp_path / name)
+    monkeypatch.setattr(ledger.compiles, "of_trees", lambda: {})
+    ledger.STAGES.write_text(json.dumps({"stage": "netns", "wall": 100, "cpu": 100.0}) + "\n")
+    assert ledger.report(told=True) == 0 and "budget: " not in capsys.readouterr().out
+    assert ledger.report(told=False) == 1 and "budget: netns computed 100 s, of" in capsys.readouterr().out
+    text = (ROOT / "scripts/test").read_text(encoding="utf-8")
+    assert "[ $full$stress = 00 ] || told=(--told)" in text

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""ledger.py [--begin | --reference | --report | --commit]: what each stage, test and compile of scripts/test took.
+"""ledger.py [--begin | --reference | --report [--told] | --commit]: what each stage, test and compile of scripts/test took.
 
 While scripts/test runs, lines of JSON gather in build/ledger: stages.jsonl (scripts/lib/stages.sh), tasks.jsonl and
 tests.jsonl (the pool); compiles in build/TREE/compile-times (scripts/lib/compile-ledger).
@@ -7,7 +7,7 @@ tests.jsonl (the pool); compiles in build/TREE/compile-times (scripts/lib/compil
   --begin      a new run: what is left of the last one goes
   --reference  measures a fixed compile and fixed seeds of epic-sim, by which machines are compared
   --report     the same once more, the tables, build/test-times.json, and the verdict by tests/budget.json; exit status 1 if
-               something is dearer
+               something is dearer; with --told, of a run that is no default run and has no figures, without the verdict
 
 EPIC_STAGE_GROUPS: the control group of all stages. What else the machine computed meanwhile ran beside.
   --commit     what this run took, and what was known of all that it did not run, into tests/times.json, by which a new clone
@@ -194,7 +194,7 @@ def table(run):
                + ", ".join(f"{name} {cpu:.1f}" for name, cpu in sorted(objects.items(), key=lambda item: -item[1])[:3]))
 
 
-def report():
+def report(told):
     others = beside()
     if REFERENCE.exists():
         reference()
@@ -202,6 +202,8 @@ def report():
     run.beside = others
     run.write()
     print("\n".join(table(run)))
+    if told:
+        return 0
     figures = json.loads(budget.FILE.read_text(encoding="utf-8"))
     lines = budget.verdict(run, figures, stored(COMMITTED))
     print("\n".join(lines))
@@ -216,6 +218,7 @@ def main():
     group = parser.add_mutually_exclusive_group(required=True)
     for option in ("begin", "reference", "report", "commit"):
         group.add_argument(f"--{option}", action="store_true")
+    parser.add_argument("--told", action="store_true")
     args = parser.parse_args()
     if args.begin:
         return begin()
@@ -223,7 +226,7 @@ def main():
         return reference()
     if args.commit:
         return commit()
-    return report()
+    return report(args.told)
 
 
 if __name__ == "__main__":
