@@ -32,11 +32,11 @@ constexpr std::array<std::string_view, 26> kKnown = {
     "EPIC_MANAGER_AWAY",    "EPIC_RECEIVES"};
 
 // Of what starts programs, and of what tests run: in the environment of a program, and none of its business.
-constexpr std::array<std::string_view, 17> kOthers = {
-    "EPIC_BUILD",      "EPIC_CACHE",        "EPIC_SSH",        "EPIC_SEED",       "EPIC_SEEDS",
-    "EPIC_COVER_SEED", "EPIC_PLACE_SEED",   "EPIC_TREE_SEED",  "EPIC_LEDGER",     "EPIC_PART",
-    "EPIC_STAGE",      "EPIC_STAGE_NAME",   "EPIC_TEST_BUILD", "EPIC_TEST_HOSTS", "EPIC_RXE_RUNS",
-    "EPIC_FAULT_RUNS", "EPIC_BENCH_PACKETS"};
+constexpr std::array<std::string_view, 18> kOthers = {
+    "EPIC_BUILD",      "EPIC_CACHE",      "EPIC_SSH",          "EPIC_SEED",       "EPIC_SEEDS",
+    "EPIC_COVER_SEED", "EPIC_PLACE_SEED", "EPIC_TREE_SEED",    "EPIC_LEDGER",     "EPIC_PART",
+    "EPIC_STAGE",      "EPIC_STAGE_NAME", "EPIC_STAGE_GROUPS", "EPIC_TEST_BUILD", "EPIC_TEST_HOSTS",
+    "EPIC_RXE_RUNS",   "EPIC_FAULT_RUNS", "EPIC_BENCH_PACKETS"};
 
 struct Launcher {
   const char* rank;

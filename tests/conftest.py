@@ -34,6 +34,7 @@ def pytest_terminal_summary(terminalreporter):
 
 def pytest_addoption(parser):
     parser.addoption("--full", action="store_true", help="also the tests that take minutes (marked slow)")
+    parser.addoption("--all-turns", action="store_true", help="also what a default run of another commit has (in_turn, one_mpi)")
 
 
 def pytest_configure(config):
@@ -44,7 +45,8 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(config, items):
     if not config.getoption("--full", default=False):
         left_out = {item for item in items if item.get_closest_marker("slow")}
-        left_out |= set(out_of_turn([item for item in items if item not in left_out]))
+        if not config.getoption("--all-turns", default=False):
+            left_out |= set(out_of_turn([item for item in items if item not in left_out]))
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]
 

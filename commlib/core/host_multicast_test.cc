@@ -154,6 +154,26 @@ TEST_F(HostMulticastOne, WhoHasReadReadsNothingEightTimesBeforeItIsDone) {
   }
 }
 
+// All is whole by then, since the datagrams have come late.
+TEST_F(HostMulticastOne, NothingIsSaidOfTheEndWhileAReadIsUnderWay) {
+  one_.Begin(Call(Collective::kBroadcast));
+  ASSERT_TRUE(Message(true, Words(2, 0)));
+  MulticastWork work;
+  for (int read = 0; read < 2; ++read) {
+    ASSERT_TRUE(one_.NextSend(true, false, memory_, &work));
+    ASSERT_GT(work.length, 0u);
+  }
+  for (const uint32_t chunk : {0u, 1u}) {
+    const uint32_t imm = static_cast<uint32_t>(kInvocation) << 16 | chunk;
+    one_.OnDatagram(0, imm, chunk == 0 ? kChunk : kPart - kChunk, memory_);
+  }
+  for (int read = 0; read < 2; ++read) {
+    EXPECT_FALSE(one_.NextSend(true, false, memory_, &work)) << "Reads that have ended: " << read;
+    one_.OnFetchSent(true);
+  }
+  EXPECT_TRUE(one_.NextSend(true, false, memory_, &work));
+}
+
 // Before its receives, and so before the rank agrees to the call; once.
 TEST_F(HostMulticastOne, TheFirstCallOfAnEpochHasAKeyOfItsOwn) {
   ASSERT_EQ(places_[0].kind, MulticastWork::Kind::kQkey);

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "incengine/core/engine_testing.h"
+#include "incengine/modules/admit.h"
+#include "incengine/modules/buffer.h"
 
 namespace epic::engine {
 namespace {
@@ -85,6 +87,24 @@ TEST_F(RepeatTest, AfterAMismatchPositionsMayDiffer) {
   ASSERT_EQ(context().state, GroupState::kFailed);
   Deliver(From(1, Psn(kInPsn) + 1, Opcode::kRcSendOnly));
   EXPECT_EQ(NaksTo(1, roce::kSyndromeNakInvalidRequest), 0u);
+}
+
+// The order in which indices are taken keeps one from being handed to AdmitData at all.
+TEST_F(RepeatTest, AnOldPacketNeverEntersASlotThatANewerIndexHolds) {
+  engine.Remove(7, 1);
+  Install(true);  // eight slots: indices 1 and 9 share one
+  for (const uint32_t child : {0u, 1u}) Control(child, 64 * 16);
+  for (int at = 0; at < 8; ++at)
+    for (const uint32_t child : {0u, 1u}) Data(child, at, 1, OfMessageOfTwo(at));
+  Data(0, 8, 1, Opcode::kRcSendFirst);
+  Context ctx = context();
+  Arena arena = engine.arena();
+  Env env{.now = now, .address = kOwn, .arena = arena, .effects = *this};
+  const std::vector<uint8_t> payload(256);
+  EXPECT_FALSE(AdmitData(ctx, 1, 1, From(1, Psn(kInPsn) + 1, Opcode::kRcSendFirst, payload), env));
+  EXPECT_EQ(drops, std::vector{DropReason::kStaleSlot});
+  EXPECT_EQ(SlotOf(ctx, 9, arena).index, 9);
+  EXPECT_EQ(SlotOf(ctx, 9, arena).arrived, 1u);
 }
 
 }  // namespace

@@ -119,6 +119,27 @@ TEST_F(RulesTest, SendersOfAReduceAreToldWhenItsRootHasIt) {
   }
 }
 
+// Ranks 2 and 3 of an AllGather, of parts of 16 packets, and windows of four: others' parts come first.
+TEST_F(RulesTest, WhoWaitsForWhatMayNotBeSentYetIsNotPrompted) {
+  for (const Mode mode : {Mode::kTranslated, Mode::kAugmented}) {
+    GroupConfig config = Config(false);
+    config.mode = mode;
+    config.world_size = 4;
+    for (const uint32_t child : {0, 1}) config.children[child].ranks = {2 + child};
+    ASSERT_TRUE(engine.Install(config).ok());
+    const ControlHeader header{
+        .collective = Collective::kAllGather, .type = DataType::kInt32, .count = 64 * 16, .parts = 4};
+    std::array<uint8_t, kControlBytes> bytes;
+    Encode(header, bytes);
+    for (const uint32_t end : {0, 1, 2}) Deliver(From(end, Psn(kInPsn), Opcode::kRcSendOnlyImm, bytes));
+    for (const uint32_t child : {0, 1}) Ack(child, roce::kSyndromeAck, 0);
+    ASSERT_EQ(context().children[0].progress.up_epsn, 33);
+    for (int i = 0; i < 3; ++i) Fire();
+    for (const Endpoint& child : context().children) EXPECT_EQ(child.counters.prompts, 0u);
+    engine.Remove(7, 1);
+  }
+}
+
 class BroadcastTest : public RulesTest {
  protected:
   // Rank 0 sends two packets to ranks 1 and 2.

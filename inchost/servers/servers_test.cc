@@ -122,10 +122,12 @@ class SwitchEnd final : public roce::Memory, public roce::PacketSink {
     const Nanos deadline = qp_.next_deadline();
     if (deadline == kNever || deadline >= timer_) return;
     timer_ = deadline;
-    network_->At(std::max(deadline, now + 1), [this, deadline](Nanos) {
+    const auto fire = [this, deadline](Nanos) {
       if (timer_ == deadline) timer_ = kNever;
       Poll();
-    });
+    };
+    network_->At(std::max(deadline, now + 1), fire,
+                 [there = std::weak_ptr(there_)] { return !there.expired(); });
   }
   std::optional<std::span<uint8_t>> Map(roce::Access, uint32_t, uint64_t address, uint32_t length) override {
     return std::span(memory_).subspan(address, length);
@@ -137,6 +139,7 @@ class SwitchEnd final : public roce::Memory, public roce::PacketSink {
   roce::QueuePair qp_;
   size_t sent_ = 0, fetched_ = 0;
   Nanos timer_ = kNever;
+  std::shared_ptr<int> there_ = std::make_shared<int>();  // until this is gone: timers are then for nobody
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::pair<uint32_t, int32_t>> sums_;

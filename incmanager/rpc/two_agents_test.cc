@@ -114,6 +114,31 @@ TEST_F(TwoAgents, AnAgentThatNobodyCanCallIsRefused) {
   }
 }
 
+// It has stood still twice in a row: what its agents have said meanwhile is heard when it has run for a
+// moment.
+TEST_F(TwoAgents, AManagerThatHasStoodStillJudgesNobodyWhileItIsLate) {
+  const uint64_t epoch = Register("10.0.0.1:7401")->epoch();
+  const auto state = [this] {
+    const proto::ListSwitchesReply switches = state_.ListSwitches(now_);
+    for (const auto& each : switches.switches())
+      if (each.name() == kName) return each.state();
+    return std::string();
+  };
+  const auto runs_for = [this](Nanos time) {
+    for (const Nanos end = now_ + time; now_ < end; state_.Tick(now_ += 100 * kMillisecond)) {
+    }
+  };
+  runs_for(kSecond);
+  const std::string before = state();
+  for (int still = 0; still < 2; ++still) state_.Tick(now_ += 5 * kSecond);
+  EXPECT_EQ(state(), before) << "10 s without a word";
+  EXPECT_FALSE(Heartbeat(epoch));
+  runs_for(kSecond);
+  EXPECT_EQ(state(), before);
+  runs_for(10 * kSecond);
+  EXPECT_EQ(state(), "agent lost") << "it has run, and nothing has come";
+}
+
 TEST(ManagerStateAgents, WithDiscoveryAnAgentAndItsEngineHaveOneName) {
   testing::IdleWorld world;
   ManagerState state({.name = "discovered", .path_mtu = 4096, .discovery = true}, {}, 1, 1, &world);

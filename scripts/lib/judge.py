@@ -108,7 +108,7 @@ class Runner:
         if not tests:
             return None
         options = ["-m", stage.marks] if stage.marks else []
-        options += ["--full"] if full else []
+        options += ["--full"] if full else ["--all-turns"]  # what some default run kills is killed
         argv = ["/usr/bin/python3", "-m", "pytest", "-x", "-v", "-rfE", "-p", "no:cacheprovider", *options, *tests]
         status, output = self._run(argv, seconds)
         if status is None:  # by other work on this machine, perhaps
@@ -145,6 +145,7 @@ class Judge:
         started = [] if programs and None not in programs else [folder + "/" for folder in stage.starts]
         targets = [path for path in linked if path.split("/")[-1] in programs or
                    (path.startswith(tuple(started)) and path.split("/")[-1] not in self.programs)]
+        targets += stage.targets if started else ()
         # Of a program with several tests each is a target of its own.
         targets += [name for name in _PARTS.findall(ninja) if name in programs]
         code, output, _ = self.copy.processes.run(["cmake", "--build", str(self.copy.build_tree), "-j", str(self.copy.jobs), "--target",

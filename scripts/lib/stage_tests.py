@@ -15,13 +15,15 @@ class Stage(typing.NamedTuple):
     marks: str = ""              # what pytest's -m gets
     label: str = ""              # of ctest
     starts: tuple[str, ...] = ()  # folders of the build tree whose programs and libraries pytest's tests start
+    targets: tuple[str, ...] = ()  # and what of that is no program of CMake's
 
 
 _BED = ("incengine", "incagent", "incmanager", "softnic/lib", "tests/engines")
 _RANKS = (*_BED, "inchost", "commlib", "bench", "check/conform", "tests/e2e")
 _STARTS = {"netns": ("incengine",), "testbed": _BED, "rxe-peer": ("tests/rxe_peer",), "softnic": ("softnic/lib", "tests/softnic"),
-           "mpi": (*_BED, "commlib", "mpi", "tests/mpi"), "endings": _RANKS, "end-to-end": _RANKS}
-STAGES = tuple(Stage(stage.name, stage.folders, stage.marks, stage.label, _STARTS.get(stage.name, ()))
+           "mpi": (*_BED, "commlib", "mpi", "tests/mpi", "tests/e2e"), "endings": _RANKS, "end-to-end": _RANKS}
+_TARGETS = {"mpi": ("mpi_fortran", "mpich_fortran")}
+STAGES = tuple(Stage(stage.name, stage.folders, stage.marks, stage.label, _STARTS.get(stage.name, ()), _TARGETS.get(stage.name, ()))
                for stage in (stages.ALL["unit"], *stages.BEDS))
 BY_NAME = {stage.name: stage for stage in STAGES}
 CTEST = "ctest "

@@ -39,6 +39,7 @@ make_stage_groups() {
     [ "$kind" = cgroup2 ] || continue
     stage_groups=$place${own%/}/epic-stages-$$
     mkdir "$stage_groups" 2>/dev/null || stage_groups=
+    export EPIC_STAGE_GROUPS=$stage_groups  # for the ledger
     return 0
   done </proc/self/mounts
 }

@@ -45,13 +45,17 @@ class VirtualNetwork::VirtualPort final : public Port {
       const std::lock_guard lock(network_->mutex_);
       if (until <= network_->now_) return true;  // perhaps
       const uint64_t alarm = ++alarm_;
-      network_->Push(until, /*is_timer=*/true, [network = network_, ip = ip_, this, alarm](Nanos) {
-        const std::lock_guard locked(network->mutex_);
+      const auto wanted = [network = network_, ip = ip_, this, alarm] {
         const auto [first, last] = network->ports_.equal_range(ip);
         const bool alive =
             std::any_of(first, last, [this](const auto& entry) { return entry.second == this; });
-        if (alive && alarm_ == alarm) io::SignalEventFd(alarm_fd_);
-      });
+        return alive && alarm_ == alarm;
+      };
+      const auto signal = [network = network_, this, wanted](Nanos) {
+        const std::lock_guard locked(network->mutex_);
+        if (wanted()) io::SignalEventFd(alarm_fd_);
+      };
+      network_->PushTimer(until, signal, wanted);
     }
     std::array<pollfd, 3> fds{pollfd{wake_fd, POLLIN, 0}, pollfd{alarm_fd_, POLLIN, 0},
                               pollfd{packets_fd_, POLLIN, 0}};
@@ -166,20 +170,25 @@ StatusOr<std::unique_ptr<Port>> VirtualNetwork::Open(const io::AddressedInterfac
   return std::unique_ptr<Port>(new VirtualPort(this, interface.ip));
 }
 
-void VirtualNetwork::Push(Nanos time, bool is_timer, std::function<void(Nanos)> action) {
-  events_.push({std::max(time, now_), ++order_, is_timer, std::move(action)});
+void VirtualNetwork::Push(Nanos time, std::function<void(Nanos)> action) {
+  events_.push({std::max(time, now_), ++order_, std::move(action), nullptr});
   changed_.notify_all();
 }
 
-void VirtualNetwork::At(Nanos time, std::function<void(Nanos)> action) {
+void VirtualNetwork::PushTimer(Nanos time, std::function<void(Nanos)> action, std::function<bool()> wanted) {
+  events_.push({std::max(time, now_), ++order_, std::move(action), std::move(wanted)});
+  changed_.notify_all();
+}
+
+void VirtualNetwork::At(Nanos time, std::function<void(Nanos)> action, std::function<bool()> wanted) {
   const std::lock_guard lock(mutex_);
-  Push(time, /*is_timer=*/true, std::move(action));
+  PushTimer(time, std::move(action), std::move(wanted));
 }
 
 void VirtualNetwork::Do(const std::function<void()>& action) {
   bool done = false;
   std::unique_lock lock(mutex_);
-  Push(now_, /*is_timer=*/false, [&](Nanos) {
+  Push(now_, [&](Nanos) {
     action();
     const std::lock_guard locked(mutex_);
     done = true;
@@ -197,7 +206,7 @@ void VirtualNetwork::SendFrom(Ipv4 from, const roce::Packet& packet) {
   const auto bits = static_cast<int64_t>(roce::FrameBytes(packet)) * 8;
   Nanos& free_at = free_at_[from];
   free_at = std::max(free_at, now_) + bits * kSecond / config_.bits_per_second;
-  Push(free_at + config_.delay_ns, /*is_timer=*/false, [this, owned = std::move(owned)](Nanos now) {
+  Push(free_at + config_.delay_ns, [this, owned = std::move(owned)](Nanos now) {
     PacketHandler handler;
     {
       const std::lock_guard locked(mutex_);
@@ -221,7 +230,11 @@ void VirtualNetwork::Run() {
   while (true) {
     changed_.wait(lock, [this] { return stop_ || !events_.empty(); });
     if (stop_) return;
-    if (events_.top().is_timer) {
+    if (events_.top().wanted) {
+      if (!events_.top().wanted()) {
+        events_.pop();
+        continue;
+      }
       const uint64_t seen = activity_, order = order_;
       const bool disturbed = changed_.wait_for(lock, std::chrono::nanoseconds(config_.quiet_ns),
                                                [&] { return stop_ || activity_ != seen || order_ != order; });

@@ -41,11 +41,13 @@ class VirtualNetwork final : public Network {
   void AddInterface(const std::string& name, Ipv4 ip);
 
   // Something else with an address. on_packet and what is set by At run on the network's thread, and may call
-  // SendFrom and At.
+  // SendFrom and At. A timer that is not `wanted` any more when its turn comes is dropped, without the moment
+  // of real time that one takes; wanted runs on the network's thread, and calls nothing of the network.
   using PacketHandler = std::function<void(Nanos now, const roce::Packet& packet)>;
   void AddNode(Ipv4 ip, PacketHandler on_packet);
   void SendFrom(Ipv4 from, const roce::Packet& packet);
-  void At(Nanos time, std::function<void(Nanos now)> action);
+  void At(
+      Nanos time, std::function<void(Nanos now)> action, std::function<bool()> wanted = [] { return true; });
   // Runs the action on the network's thread and returns when it is done. Not from that thread.
   void Do(const std::function<void()>& action);
 
@@ -69,14 +71,15 @@ class VirtualNetwork final : public Network {
   struct Event {
     Nanos time = 0;
     uint64_t order = 0;
-    bool is_timer = false;
     std::function<void(Nanos)> action;
+    std::function<bool()> wanted;  // of a timer; of a packet null
     bool operator>(const Event& other) const {
       return time != other.time ? time > other.time : order > other.order;
     }
   };
 
-  void Push(Nanos time, bool is_timer, std::function<void(Nanos)> action);
+  void Push(Nanos time, std::function<void(Nanos)> action);
+  void PushTimer(Nanos time, std::function<void(Nanos)> action, std::function<bool()> wanted);
   void Run();
 
   const Config config_;

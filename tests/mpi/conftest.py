@@ -23,7 +23,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    if not config.getoption("--full"):
+    if not config.getoption("--full") and not config.getoption("--all-turns"):
         left_out = [item for item in items if has_no_turn(item)]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]

@@ -22,7 +22,7 @@ inline uint32_t SwitchQpn(uint64_t group, uint32_t rank) {
   return static_cast<uint32_t>(0x100 * group) + rank;
 }
 
-// A switch on the network.
+// A switch on the network, which ends before it: that has the switch's timers.
 class VirtualSwitch final : public engine::Effects {
  public:
   explicit VirtualSwitch(VirtualNetwork* network) : network_(network) {
@@ -72,11 +72,11 @@ class VirtualSwitch final : public engine::Effects {
   }
   void SetTimer(engine::TimerId id, Nanos deadline) override {
     deadlines_[id] = deadline;
-    network_->At(deadline, [this, id, deadline](Nanos now) {
-      if (deadlines_[id] != deadline) return;
+    const auto fire = [this, id](Nanos now) {
       deadlines_[id] = kNever;
       engine_.OnTimer(now, id, *this);
-    });
+    };
+    network_->At(deadline, fire, [this, id, deadline] { return deadlines_[id] == deadline; });
   }
   void Drop(PortId, engine::DropReason) override {}
 

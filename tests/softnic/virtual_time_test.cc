@@ -6,6 +6,7 @@
 
 #include <condition_variable>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -133,16 +134,18 @@ std::vector<Case> Cases() {
 class VirtualTimeTest : public testing::TestWithParam<Case> {};
 
 TEST_P(VirtualTimeTest, HostLibrarySumsThroughTheEngine) {
-  softnic::VirtualNetwork network({.super_frames = GetParam().super_frames});
-  network.AddInterface("virt0", kHostIp);
-  epic_softnic_use_network(&network);
-  VirtualSwitch a_switch(&network);
+  auto made = std::make_unique<softnic::VirtualNetwork>(
+      softnic::VirtualNetwork::Config{.super_frames = GetParam().super_frames});
+  VirtualSwitch a_switch(made.get());
+  const auto network = std::move(made);  // ends before the switch, whose timers it has
+  network->AddInterface("virt0", kHostIp);
+  epic_softnic_use_network(network.get());
   OneGroupManager manager(&a_switch, GetParam().mode);
   const uint32_t seed = testing::UnitTest::GetInstance()->random_seed() + 1u;
   // Which packet is lost depends also on the threads, so that the seed alone does not repeat a run.
   SCOPED_TRACE(fmt::format("--gtest_random_seed={}", seed - 1));
   if (GetParam().lose_one_in != 0) {
-    network.SetLossRule([random = std::mt19937(seed)](const roce::Packet&) mutable {
+    network->SetLossRule([random = std::mt19937(seed)](const roce::Packet&) mutable {
       return random() % GetParam().lose_one_in == 0;
     });
   }
@@ -151,8 +154,8 @@ TEST_P(VirtualTimeTest, HostLibrarySumsThroughTheEngine) {
     ranks.emplace_back(RunRank, rank, manager.address(), GetParam().calls);
   for (std::thread& rank : ranks) rank.join();
   epic_softnic_use_network(nullptr);
-  EXPECT_EQ(network.packets_lost() > 0, GetParam().lose_one_in != 0);
-  EXPECT_GT(network.Now(), 0);
+  EXPECT_EQ(network->packets_lost() > 0, GetParam().lose_one_in != 0);
+  EXPECT_GT(network->Now(), 0);
 }
 
 // What a child does with its copies of the communicators, and exits with all destructors; its status.
@@ -165,10 +168,11 @@ int Child(const Action& action) {
 }
 
 TEST(ForkTest, ChildrenDoNothingToTheGroupOfTheirParent) {
-  softnic::VirtualNetwork network({});
-  network.AddInterface("virt0", kHostIp);
-  epic_softnic_use_network(&network);
-  VirtualSwitch a_switch(&network);
+  auto made = std::make_unique<softnic::VirtualNetwork>(softnic::VirtualNetwork::Config{});
+  VirtualSwitch a_switch(made.get());
+  const auto network = std::move(made);  // as above
+  network->AddInterface("virt0", kHostIp);
+  epic_softnic_use_network(network.get());
   OneGroupManager manager(&a_switch, engine::Mode::kTranslated);
   std::vector<Communicator> comms(kRanks);
   const auto on_all = [&](const auto& action) {

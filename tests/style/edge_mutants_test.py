@@ -52,6 +52,20 @@ def test_every_likely_test_is_there():
             assert function is None or f"def {function}(" in sources[0].read_text(encoding="utf-8"), f"{mutant.name}: {test}"
 
 
+def test_what_a_stages_tests_start_is_built_where_they_judge():
+    """Else nothing of the stage runs there, and no mutant is judged by it."""
+    seen = 0
+    for stage in stage_tests.STAGES:
+        for file in {ROOT / path / "conftest.py" for path in stage.paths}:
+            text = file.read_text(encoding="utf-8") if file.exists() else ""
+            wanted = re.findall(r'"\w+": "([\w-]+/[\w./-]+)"', text)
+            seen += len(wanted)
+            assert set(re.findall(r'"(\w+_fortran)": ', text)) <= set(stage.targets), "CMake compiles Fortran by commands of its own"
+            missing = [target for target in wanted if not target.startswith(tuple(f"{start}/" for start in stage.starts))]
+            assert not missing, f"{stage.name}: {missing}"
+    assert seen > 20
+
+
 def test_what_anything_kills_the_default_run_kills(cases):
     """Else: a test that does, or the test that does out of --full; then `scripts/mutate --stages default --only NAME`."""
     missed = {name: [f"{stage}: {test}" for stage, test in kills.killers(entry)] for name, entry in cases.items()

@@ -1,5 +1,6 @@
 """Each test belongs to one stage: what ctest knows of the release tree, and every file of pytest."""
 import pathlib
+import re
 import subprocess
 import sys
 import types
@@ -42,8 +43,7 @@ def entries():
 
 def test_every_test_of_ctest_is_run_by_one_stage():
     none, twice = wrong_entries(entries())
-    assert not none, f"no stage runs {', '.join(none)}"
-    assert not twice, f"two stages run {', '.join(twice)}"
+    assert not [f"no stage runs {name}" for name in none] + [f"two stages run {name}" for name in twice]
 
 
 def test_a_test_that_no_stage_runs_or_two_run_is_named():
@@ -86,6 +86,41 @@ def test_every_file_of_pytest_is_of_one_stage():
         folders = {stage.folders for stage in run_by}
         assert len(folders) == 1 and len({stage.marks for stage in run_by}) == len(run_by), f"two stages run {file}"
     assert set(of_stages) <= set(known)
+
+
+def test_what_looks_like_a_test_is_one():
+    """A function of a file that pytest does not read, or a source that no program has, would never run."""
+    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py", "*_test.cc", "*CMakeLists.txt", "*.cmake"],
+                            cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in listed if (ROOT / name).exists()}
+    of_stages = {file for stage in stages.BEDS for file in stages.test_files(stage)}
+    assert not unread_tests(texts, of_stages), "no stage runs these"
+    assert not uncompiled_tests(texts), "no stage runs these"
+
+
+def test_a_file_with_tests_that_nobody_reads_or_compiles_is_named():
+    texts = {"tests/e2e/test_a.py": "def test_a():\n", "tests/e2e/a_test.py": "def test_a():\n", "tests/e2e/help.py": "def tested():\n",
+             "tests/style/a_test.py": "def test_a():\n", "tests/style/a.py": "def test_a():\n",
+             "io/CMakeLists.txt": "epic_test(a SOURCES a_test.cc deep/b_test.cc)", "io/a_test.cc": "", "io/deep/b_test.cc": "", "io/c_test.cc": ""}
+    assert unread_tests(texts, {"tests/e2e/test_a.py"}) == ["tests/e2e/a_test.py", "tests/style/a.py"]
+    assert uncompiled_tests(texts) == ["io/c_test.cc"]
+
+
+def unread_tests(texts, of_stages):
+    """Files of Python with tests that no stage has, nor ctest, which runs tests/style/*_test.py."""
+    return [name for name, text in texts.items() if name.endswith(".py") and re.search(r"^def test_|^class Test", text, re.M)
+            and name not in of_stages and not name.startswith(("tests/torch/", "scripts/", "bench/", "examples/"))
+            and not name.endswith("conftest.py") and not (name.startswith("tests/style/") and name.endswith("_test.py"))]
+
+
+def uncompiled_tests(texts):
+    """Sources that are named as tests and that no CMakeLists.txt names."""
+    named = set()
+    for name, text in texts.items():
+        if not name.endswith((".py", ".cc")):
+            folder = pathlib.PurePath(name).parent
+            named |= {str(folder / word) for word in re.findall(r"[\w./-]+_test\.cc", text)}
+    return [name for name in texts if name.endswith("_test.cc") and name not in named]
 
 
 def test_no_file_of_pytest_is_a_test_of_ctest_too():

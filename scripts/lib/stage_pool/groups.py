@@ -25,6 +25,12 @@ def own():
     return place / found[1] if place and found else None
 
 
+def computed_by_machine(stat="/proc/stat"):
+    """Processor seconds that programs took on this machine since it began, and that its host kept from it."""
+    user, nice, *_, steal = map(int, pathlib.Path(stat).read_text(encoding="ascii").split("\n", 1)[0].split()[1:9])
+    return (user + nice + steal) / os.sysconf("SC_CLK_TCK")
+
+
 class Group:
     """A group of processes. `place` is its folder, or None where there are no groups."""
 
@@ -57,7 +63,14 @@ class Group:
         if not self.place:
             spent = resource.getrusage(resource.RUSAGE_CHILDREN)
             return spent.ru_utime + spent.ru_stime
-        return int(re.search(r"^usage_usec (\d+)$", (self.place / "cpu.stat").read_text(encoding="ascii"), re.M)[1]) / 1e6
+        return self._counted("usage_usec")
+
+    def computed_by_programs(self):
+        """The same without what the kernel did for them; 0 where there are no groups."""
+        return self._counted("user_usec") if self.place else 0.0
+
+    def _counted(self, what):
+        return int(re.search(rf"^{what} (\d+)$", (self.place / "cpu.stat").read_text(encoding="ascii"), re.M)[1]) / 1e6
 
     def kept_waiting(self):
         """Seconds in which some process of it could have run and had no processor; 0 where the kernel does not tell."""

@@ -1,12 +1,15 @@
 #!/usr/bin/python3
-"""ledger.py [--begin | --reference | --report | --commit]: what each stage, test and compile of scripts/test took.
+"""ledger.py [--begin | --reference | --report [--told] | --commit]: what each stage, test and compile of scripts/test took.
 
 While scripts/test runs, lines of JSON gather in build/ledger: stages.jsonl (scripts/lib/stages.sh), tasks.jsonl and
 tests.jsonl (the pool); compiles in build/TREE/compile-times (scripts/lib/compile-ledger).
 
   --begin      a new run: what is left of the last one goes
   --reference  measures a fixed compile and fixed seeds of epic-sim, by which machines are compared
-  --report     the tables, build/test-times.json, and the verdict by tests/budget.json; exit status 1 if something is dearer
+  --report     the same once more, the tables, build/test-times.json, and the verdict by tests/budget.json; exit status 1 if
+               something is dearer; with --told, of a run that is no default run and has no figures, without the verdict
+
+EPIC_STAGE_GROUPS: the control group of all stages. What else the machine computed meanwhile ran beside.
   --commit     what this run took, and what was known of all that it did not run, into tests/times.json, by which a new clone
                deals its tests and compares them
 """
@@ -18,15 +21,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 sys.dont_write_bytecode = True
 
 # pylint: disable=wrong-import-position
-from stage_pool import budget, compiles, stages  # noqa: E402
+from stage_pool import budget, compiles, groups, stages  # noqa: E402
 
 PLACE = stages.ROOT / "build/ledger"
-STAGES, TASKS, TESTS, REFERENCE = (PLACE / name for name in ("stages.jsonl", "tasks.jsonl", "tests.jsonl", "reference.json"))
+STAGES, TASKS, TESTS = (PLACE / name for name in ("stages.jsonl", "tasks.jsonl", "tests.jsonl"))
+REFERENCE, BEGUN = (PLACE / name for name in ("reference.json", "begun.json"))
 TIMES = stages.ROOT / "build/test-times.json"
 COMMITTED = stages.ROOT / "tests/times.json"
 SHOWN = 10
@@ -75,6 +80,23 @@ def begin():
     for file in PLACE.iterdir():
         file.unlink()
     compiles.forget()
+    BEGUN.write_text(json.dumps(counted()) + "\n", encoding="utf-8")
+
+
+def counted():
+    """Now, and the processor seconds outside of the kernel of this machine, and of them those of the stages. What the kernel does
+    for the stages it does in part on threads of its own."""
+    own = os.environ.get("EPIC_STAGE_GROUPS")
+    return {"at": time.monotonic(), "all": groups.computed_by_machine(), "own": groups.Group(pathlib.Path(own)).computed_by_programs() if own else 0.0}
+
+
+def beside():
+    """The share of the processors' time since begin() that others took."""
+    if not BEGUN.exists():
+        return 0.0
+    begun, now = json.loads(BEGUN.read_text(encoding="utf-8")), counted()
+    others = (now["all"] - begun["all"]) - (now["own"] - begun["own"])
+    return max(0.0, others) / (os.cpu_count() or 1) / max(1.0, now["at"] - begun["at"])
 
 
 def computed(argv):
@@ -90,11 +112,12 @@ def computed(argv):
 
 
 def reference():
-    """Measures what does not change with the project, but for the machine."""
+    """Measures what does not change with the project, but for the machine. Of several measurements of a run the slowest counts."""
     with tempfile.TemporaryDirectory() as folder:
         compiled = computed(["g++", "-std=c++20", "-O2", "-c", "tests/reference/reference.cc", "-o", f"{folder}/reference.o"])
     seeds = computed(["build/release/sim/epic-sim", "run", "--seeds", "1:200", "--algorithm", "first", "--jobs", "1"])
-    measured = {"compile": round(compiled, 3), "seeds": round(seeds, 3)}
+    before = stored(REFERENCE)
+    measured = {what: round(max(spent, before.get(what, 0.0)), 3) for what, spent in (("compile", compiled), ("seeds", seeds))}
     REFERENCE.write_text(json.dumps(measured) + "\n", encoding="utf-8")
     print(f"reference: a fixed compile takes {compiled:.2f} processor seconds, 200 seeds {seeds:.2f}")
 
@@ -112,7 +135,8 @@ class Run:
         self.pooled = pooled
         self.tests = {f"{line['stage']} {line['test']}": line for line in read(TESTS)}
         self.trees = compiles.of_trees()
-        self.cached = shutil.which("ccache") is not None
+        self.cached = shutil.which("ccache") is not None and "CCACHE_DISABLE" not in os.environ
+        self.beside = 0.0
         self.reference = json.loads(REFERENCE.read_text(encoding="utf-8")) if REFERENCE.exists() else None
 
     def rows(self):
@@ -170,10 +194,16 @@ def table(run):
                + ", ".join(f"{name} {cpu:.1f}" for name, cpu in sorted(objects.items(), key=lambda item: -item[1])[:3]))
 
 
-def report():
+def report(told):
+    others = beside()
+    if REFERENCE.exists():
+        reference()
     run = Run()
+    run.beside = others
     run.write()
     print("\n".join(table(run)))
+    if told:
+        return 0
     figures = json.loads(budget.FILE.read_text(encoding="utf-8"))
     lines = budget.verdict(run, figures, stored(COMMITTED))
     print("\n".join(lines))
@@ -188,6 +218,7 @@ def main():
     group = parser.add_mutually_exclusive_group(required=True)
     for option in ("begin", "reference", "report", "commit"):
         group.add_argument(f"--{option}", action="store_true")
+    parser.add_argument("--told", action="store_true")
     args = parser.parse_args()
     if args.begin:
         return begin()
@@ -195,7 +226,7 @@ def main():
         return reference()
     if args.commit:
         return commit()
-    return report()
+    return report(args.told)
 
 
 if __name__ == "__main__":
