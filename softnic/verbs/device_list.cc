@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <sstream>
 #include <string>
 
@@ -63,6 +65,18 @@ void TellOfConnectionManager() {
       "programs do\n");
 }
 
+// Once: a program may ask for the list again and again.
+void TellOfMissing(const std::string& ifname) {
+  static std::mutex mutex;
+  static std::set<std::string> told;
+  const std::lock_guard lock(mutex);
+  if (!told.insert(ifname).second) return;
+  std::fprintf(stderr,
+               "softnic: EPIC_SOFTNIC_DEVICES (epic-run --devices): %s is no interface that is up and has an "
+               "IPv4 address\n",
+               ifname.c_str());
+}
+
 // For ever. It can be reached from here, so that what looks for lost memory (LeakSanitizer) does not take it
 // for such.
 Device* Keep(std::unique_ptr<Device> device) {
@@ -98,9 +112,7 @@ std::vector<std::unique_ptr<Device>> ListDevices() {
     const std::string ifname = equals == std::string::npos ? entry : entry.substr(equals + 1);
     const auto found = std::ranges::find(interfaces, ifname, &io::AddressedInterface::name);
     if (found == interfaces.end()) {
-      std::fprintf(stderr,
-                   "softnic: EPIC_SOFTNIC_DEVICES: %s is no interface that is up and has an IPv4 address\n",
-                   ifname.c_str());
+      TellOfMissing(ifname);
       continue;
     }
     devices.push_back(MakeDevice(*found, name));

@@ -203,6 +203,16 @@ def test_a_process_that_dies_is_a_lost_rank_at_once(bed):
         assert_within(AT_ONCE_S, (first_error(rank)["at_us"] - killed_us) / 1e6)
 
 
+def test_a_port_without_a_link_is_told(bed):
+    port = ["ip", "-n", f"epic-{bed.name}-fabric", "link", "set", port_of(bed, "h1")]
+    net.run([*port, "down"])
+    try:
+        error = first_error(Rank(bed, 0, ["init"], bed.new_group(), host="h1"))
+    finally:
+        net.run([*port, "up"])
+    assert error["error"] == "not found" and "vec0 (port 1 has no link)" in error["message"], error
+
+
 def until_hit(bed, hit):
     """Ranks 0 and 1 in a call, 2 and 3 idle, when hit() is called. Returns the ranks, that wait before they join another group,
     when, and what hit() says."""
