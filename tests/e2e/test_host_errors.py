@@ -130,6 +130,7 @@ def test_a_resolver_that_does_not_answer_takes_no_more_time(slow):
     """It would take minutes of its own. The command line ends without its answer, too."""
     error = first_error(slow["no resolver"][0])
     assert error["error"] == "manager unreachable" and NOBODY in error["message"], error
+    assert "the host nobody.example cannot be looked up now: no answer in time" in error["message"], error
     assert_within(MANAGER_S, error["us"] / 1e6)
     status, said = slow["asks"]
     assert status == 3 and f"no manager answers at {NOBODY}" in said, said
