@@ -2,7 +2,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <deque>
+#include <iostream>
 #include <limits>
 #include <sstream>
 #include <string_view>
@@ -43,16 +47,39 @@ size_t Distance(const std::string& a, const std::string& b) {
   return to[a.size()][b.size()];
 }
 
-// Where a command was to be given, and a word was that is none: says so. CLI11 says that one is required.
-std::optional<std::string> UnknownCommand(const CLI::App& whole) {
+// The command that was chosen last, or the program itself.
+const CLI::App& Chosen(const CLI::App& whole) {
   const CLI::App* app = &whole;
   while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
-  if (app->get_require_subcommand_min() == 0) return std::nullopt;
-  for (const std::string& word : app->remaining()) {
-    if (word.starts_with("-")) break;  // of an option that is not known the next word may be the value
+  return *app;
+}
+
+// The option of this name, without a value, of the command or of one below it; null if none has it.
+const CLI::Option* FindOption(const CLI::App& app, const std::string& name) {
+  if (const CLI::Option* own = app.get_option_no_throw(name)) return own;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (const CLI::Option* found = FindOption(*command, name)) return found;
+  }
+  return nullptr;
+}
+
+// Where a command was to be given, and a word was that is none: says so. CLI11 says that one is required.
+std::optional<std::string> UnknownCommand(const CLI::App& whole) {
+  const CLI::App& app = Chosen(whole);
+  if (app.get_require_subcommand_min() == 0) return std::nullopt;
+  const std::vector<std::string> words = app.remaining();
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word.starts_with("-")) {
+      const std::string name = word.substr(0, word.find('='));
+      const CLI::Option* option = FindOption(app, name);
+      if (option == nullptr) return "there is no option '" + name + "'";
+      if (name == word && option->get_items_expected_max() > 0) ++i;
+      continue;
+    }
     std::string nearest, all;
     size_t least = std::max<size_t>(2, word.size() / 3) + 1;  // further away is no slip
-    for (const CLI::App* command : app->get_subcommands([](const CLI::App*) { return true; })) {
+    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
       all += (all.empty() ? "" : ", ") + command->get_name();
       if (const size_t distance = Distance(word, command->get_name()); distance < least) {
         least = distance;
@@ -63,6 +90,32 @@ std::optional<std::string> UnknownCommand(const CLI::App& whole) {
            (nearest.empty() ? "; there are " + all : "; did you mean '" + nearest + "'?");
   }
   return std::nullopt;
+}
+
+// What was given too much, in its order. An option of a command that stands in front of it, where the program
+// itself has none of this name, is told where it goes.
+std::string Unexpected(const CLI::App& whole) {
+  const CLI::App& chosen = Chosen(whole);
+  std::string all;
+  for (const std::string& word : whole.remaining(true)) {
+    const std::string name = word.substr(0, word.find('='));
+    if (&chosen != &whole && name.starts_with("-") && chosen.get_option_no_throw(name) != nullptr)
+      return "the option '" + name + "' goes behind the command '" + chosen.get_name() + "'";
+    all += (all.empty() ? "" : " ") + word;
+  }
+  const bool one = whole.remaining(true).size() == 1;
+  return std::string("The following argument") + (one ? " was" : "s were") + " not expected: " + all;
+}
+
+// Ends a program that has printed what it was asked for, or what is wrong: with 1 if that could not be
+// written.
+int Printed(const CLI::App& app, int exit_code) {
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;
+  const int error = errno;
+  const std::string& name = app.get_name();
+  std::cerr << name.substr(name.rfind('/') + 1) << ": standard output: " << std::strerror(error) << std::endl;
+  return 1;
 }
 
 }  // namespace
@@ -265,28 +318,30 @@ void CommandLine::ErrorText(std::function<std::string(const std::string&)> text)
 }
 
 std::optional<int> CommandLine::Parse(int argc, const char* const* argv) {
+  CLI::App& app = *rep_->app;
+  const auto end = [&app](const CLI::Error& error) { return Printed(app, app.exit(error)); };
   try {
-    rep_->app->parse(argc, argv);
+    app.parse(argc, argv);
   } catch (const CLI::RequiredError& error) {
-    const auto unknown = UnknownCommand(*rep_->app);
-    return unknown ? rep_->app->exit(CLI::RequiredError(*unknown, CLI::ExitCodes::RequiredError)) : rep_->app->exit(error);
+    const auto unknown = UnknownCommand(app);
+    return unknown ? end(CLI::RequiredError(*unknown, CLI::ExitCodes::RequiredError)) : end(error);
+  } catch (const CLI::ExtrasError&) {
+    return end(CLI::ExtrasError(Unexpected(app), CLI::ExitCodes::ExtrasError));
   } catch (const CLI::ConversionError& error) {
     const std::string words = InWords(error, *rep_);
-    return words.empty() ? rep_->app->exit(error)
-                         : rep_->app->exit(CLI::ConversionError(words, CLI::ExitCodes::ConversionError));
+    return words.empty() ? end(error) : end(CLI::ConversionError(words, CLI::ExitCodes::ConversionError));
   } catch (const CLI::ArgumentMismatch& error) {
     const std::string words = InWords(error);
-    return words.empty() ? rep_->app->exit(error)
-                         : rep_->app->exit(CLI::ArgumentMismatch(words, CLI::ExitCodes::ArgumentMismatch));
+    return words.empty() ? end(error) : end(CLI::ArgumentMismatch(words, CLI::ExitCodes::ArgumentMismatch));
   } catch (const CLI::ParseError& error) {
-    return rep_->app->exit(error);
+    return end(error);
   }
   return std::nullopt;
 }
 
 std::optional<int> CommandLine::Parse(int argc, const char* const* argv, int usage) {
   std::optional<int> exit_code = Parse(argc, argv);
-  if (exit_code && *exit_code != 0) exit_code = usage;
+  if (exit_code && *exit_code > 1) exit_code = usage;
   return exit_code;
 }
 

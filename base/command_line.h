@@ -142,8 +142,8 @@ class CommandLine : public Command {
   void ErrorText(std::function<std::string(const std::string& wrong)> text);
 
   // Reads the arguments. Empty if the program is to go on; else everything has been printed, and the result
-  // is 0 after
-  // --help or --version, and if something was wrong CLI11's number for it, which is above 100.
+  // is 0 after --help or --version, and if something was wrong CLI11's number for it, which is above 100. It
+  // is 1 if what was asked for could not be printed, which stderr then says in one line.
   std::optional<int> Parse(int argc, const char* const* argv);
   // The same, with `usage` in place of those numbers.
   std::optional<int> Parse(int argc, const char* const* argv, int usage);

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdio>
 #include <cstdlib>
 
 namespace epic {
@@ -262,6 +264,41 @@ TEST(CommandLine, AWordThatIsNoCommandIsNamedWithTheNearest) {
   EXPECT_THAT(Give(line, {"group", "unlike"}).error,
               HasSubstr("there is no command 'unlike'; there are create, destroy"));
   EXPECT_THAT(Give(line, {"group"}).error, HasSubstr("A subcommand is required"));
+}
+
+// Options of commands, in front of them.
+TEST(CommandLine, AWordThatIsNoCommandIsNamedBehindOptionsToo) {
+  std::string manager;
+  bool json = false;
+  CommandLine line("A test.");
+  line.RequireCommand();
+  const Command switches = line.AddCommand("switches", "");
+  switches.Add("-m,--manager", &manager);
+  switches.AddFlag("--json", &json);
+  const std::string there = "there is no command 'swtiches'; did you mean 'switches'?";
+  EXPECT_THAT(Give(line, {"--manager", "there", "swtiches"}).error, HasSubstr(there));
+  EXPECT_THAT(Give(line, {"-m", "there", "swtiches"}).error, HasSubstr(there));
+  EXPECT_THAT(Give(line, {"--manager=there", "swtiches"}).error, HasSubstr(there));
+  EXPECT_THAT(Give(line, {"--json", "swtiches"}).error, HasSubstr(there));
+  EXPECT_THAT(Give(line, {"--nosuch", "there", "swtiches"}).error,
+              HasSubstr("there is no option '--nosuch'"));
+  EXPECT_THAT(Give(line, {"--manager", "there"}).error, HasSubstr("A subcommand is required"));
+  EXPECT_THAT(Give(line, {"--manager", "there", "switches"}).error,
+              HasSubstr("the option '--manager' goes behind the command 'switches'"));
+  EXPECT_THAT(Give(line, {"switches", "--nosuch", "there"}).error, HasSubstr("not expected: --nosuch there"));
+}
+
+TEST(CommandLine, HelpThatCannotBeWrittenIsAnError) {
+  const auto ask = [](const char* argument) {
+    if (std::freopen("/dev/full", "w", stdout) == nullptr) std::exit(3);
+    CommandLine line("A test.", "folder/program");
+    line.Version("1.2.3");
+    std::array<const char*, 2> arguments{"program", argument};
+    std::exit(line.Parse(2, arguments.data(), 2).value_or(4));
+  };
+  for (const char* argument : {"--help", "--version"})
+    EXPECT_EXIT(ask(argument), testing::ExitedWithCode(1),
+                "^program: standard output: No space left on device\n$");
 }
 
 }  // namespace

@@ -11,15 +11,15 @@ namespace epic {
 
 // In the order of declaration.
 void Snapshot::EveryField(const roce::QueuePair& qp) {
-  // Not saved: config, window, read_window, attr, counters.
-  [[maybe_unused]] const auto& [config, window, read_window, state, attr, tx, rx, rate, completions,
-                                counters] = qp;
+  // Not saved: config, window, read_window, attr, counters; waited, as nobody tells it.
+  [[maybe_unused]] const auto& [config, window, read_window, state, attr, tx, rx, rate, completions, counters,
+                                waited] = qp;
   {
-    // Not saved: inline_bytes, and what is of Reads, which these hosts do not send.
+    // Not saved: inline_bytes, waited_at, and what is of Reads, which these hosts do not send.
     [[maybe_unused]] const auto& [sends, inline_bytes, posts, cur, una, nxt, max, posted, message_limit,
                                   since_ack_req, reads_in_flight, reads_awaited, reads_asked, reads_late,
-                                  started_retry, stuck, retries_left, rnr_retries_left, timer_at, rnr_until] =
-        tx;
+                                  started_retry, stuck, retries_left, rnr_retries_left, excused, waited_at,
+                                  timer_at, rnr_until] = tx;
     // Not saved: fence, is_inline, done, inline_at, remote_address, rkey, invalidate_rkey, compare_add, swap,
     // bind.
     [[maybe_unused]] const auto& [wr_id, opcode, signaled, solicited, fence, is_inline, requested, done,

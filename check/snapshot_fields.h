@@ -223,7 +223,7 @@ void Snapshot::QueuePair(A& a, Of<A, roce::QueuePair>& qp, const check::Regions&
     a.Numbers(entry.first, entry.packets, entry.number, entry.length, entry.requested);
   });
   a.Numbers(tx.posts, tx.cur, tx.una, tx.nxt, tx.max, tx.posted, tx.message_limit, tx.since_ack_req,
-            tx.started_retry, tx.stuck, tx.retries_left, tx.rnr_retries_left);
+            tx.started_retry, tx.stuck, tx.retries_left, tx.rnr_retries_left, tx.excused);
   a.Deadline(tx.timer_at);
   a.Deadline(tx.rnr_until);
   Queue(a, rx.recvs, [&](auto& wr) {

@@ -23,6 +23,9 @@ constexpr uint64_t kBounceBytes = 64 * 1024;
 constexpr size_t kMaxCalls = 1024;
 constexpr size_t kBatch = 16;
 constexpr auto kDrainTimeout = std::chrono::seconds(2);
+// A NIC gives a switch up after 8.6 s; that its engine stands still its agent says after 8 s of silence, and
+// a second or two.
+constexpr auto kSwitchIsJudgedIn = std::chrono::seconds(2);
 
 }  // namespace
 
@@ -185,12 +188,17 @@ void Comm::HandleCompletion(const ibv_wc& completion) {
     return calls_.OnComplete(GroupCalls::kSwitch, completion.wr_id, completion.byte_len, imm);
   }
   calls_.OnFlushed(GroupCalls::kSwitch);
-  if (calls_.failed()) return;
-  Fail({ErrorCode::kTransport,
-        fmt::format("the queue pair failed: {} of message {}: {}",
-                    RankCalls::IsRecv(completion.wr_id) ? "receive" : "send",
-                    RankCalls::MessageOf(completion.wr_id), ibv_wc_status_str(completion.status))},
-       true);
+  if (calls_.failed() || !unanswered_.ok()) return;
+  const Error error(
+      ErrorCode::kTransport,
+      fmt::format("the queue pair failed: {} of message {}: {}",
+                  RankCalls::IsRecv(completion.wr_id) ? "receive" : "send",
+                  RankCalls::MessageOf(completion.wr_id), ibv_wc_status_str(completion.status)));
+  if (completion.status != IBV_WC_RETRY_EXC_ERR || !session_ || phase_ != Phase::kRunning)
+    return Fail(error, true);
+  unanswered_ = error;
+  unanswered_until_ = Clock::now() + kSwitchIsJudgedIn;
+  next_deadline_ = std::min(next_deadline_, unanswered_until_);
 }
 
 ibv_sge Comm::SgeOf(const GroupCalls::Request& request) const {
@@ -206,6 +214,7 @@ ibv_sge Comm::SgeOf(const GroupCalls::Request& request) const {
 }
 
 void Comm::PostWork() {
+  if (!unanswered_.ok()) return;  // all of it would be flushed
   ShareAcks();
   WorkBatch batch;
   GroupCalls::Request request;

@@ -278,6 +278,10 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kRunning;
   Clock::time_point next_deadline_ ABSL_GUARDED_BY(mutex_) =
       Clock::time_point::max();                   // no call's, nor the draining's, is earlier
+  // The switch has not answered the queue pair, and the manager may say why until then: else this is what
+  // ends the group.
+  Error unanswered_ ABSL_GUARDED_BY(mutex_);
+  Clock::time_point unanswered_until_ ABSL_GUARDED_BY(mutex_){};
   Error error_ ABSL_GUARDED_BY(mutex_);           // what ended the group
   bool refused_ ABSL_GUARDED_BY(mutex_) = false;  // ... was a switch's reply that every rank got
   bool leaves_ ABSL_GUARDED_BY(mutex_) = false;   // Destroy has been called

@@ -83,9 +83,11 @@ std::string Comm::AwaitedInWords() const {
 }
 
 void Comm::CheckDeadlines(Clock::time_point now) {
+  const bool judged_here = phase_ == Phase::kRunning && !unanswered_.ok();
+  if (judged_here && now >= unanswered_until_) return Fail(unanswered_, true);
   if (now < next_deadline_) return;
   if (phase_ != Phase::kRunning) return EndDrain();
-  next_deadline_ = Clock::time_point::max();
+  next_deadline_ = judged_here ? unanswered_until_ : Clock::time_point::max();
   std::optional<std::chrono::milliseconds> asks_within;
   for (const auto& call : open_) {
     if (!call) continue;
@@ -117,7 +119,7 @@ void Comm::OnChannelReady() {
 void Comm::OnTick() {
   const Lock lock(mutex_);
   TellDatagrams();  // here, since ticks come once a second at most, and without a call, too
-  if (watch_.leads() || calls_.open() == 0) return;
+  if (watch_.leads() || (calls_.open() == 0 && unanswered_.ok())) return;
   MakeProgress();
   CheckDeadlines(Clock::now());
   PassOn();

@@ -4,14 +4,18 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/grpc/channel.h"
 #include "base/grpc/host_name.h"
 #include "base/grpc/in_turn.h"
+#include "commlib/log.h"
 #include "commlib/session_errors.h"
 #include "epic/epic.h"
 #include "proto/manager.grpc.pb.h"
@@ -42,6 +46,34 @@ inline grpc::ChannelArguments ManagerArguments(const std::string& managers) {
   return args;
 }
 
+// For what stands in the way no longer is asked, when the time is over.
+inline constexpr std::chrono::milliseconds kAskFor(100);
+
+// Why there is no connection to an address whose host there is, by what the last attempt has met; whoever is
+// silent is waited for so long once more.
+inline std::string WhyUnreached(const std::string& address, const std::shared_ptr<grpc::Channel>& channel,
+                                std::chrono::nanoseconds within) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::duration_cast<std::chrono::microseconds>(within));
+  proto::ShowGroupRequest request;
+  proto::GroupState reply;
+  const grpc::Status status = proto::Manager::NewStub(channel)->ShowGroup(&context, request, &reply);
+  const std::string& text = status.error_message();
+  const bool is_local = address.starts_with("unix:");
+  const std::string running = fmt::format("is {} running there?", is_local ? "inchost" : "incmanager");
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+    if (text.ends_with(std::strerror(ECONNREFUSED)))
+      return "nothing listens there (connection refused): " + running;
+    if (text.ends_with(std::strerror(ENOENT))) return "there is no such socket: " + running;
+    for (const int error : {EHOSTUNREACH, ENETUNREACH, ENETDOWN, EACCES, EPERM}) {
+      const std::string words = std::strerror(error);
+      if (text.ends_with(words)) return "its host is not reached (" + words + ")";
+    }
+  }
+  return "nobody answers there: is the address right, and does a firewall drop what is sent to it?";
+}
+
 // Connects to the first of several that can be reached. Errors as below.
 inline Error ConnectToOne(const std::string& addresses, std::chrono::milliseconds timeout,
                           const std::function<bool()>& gives_up, InTurn<proto::Manager>* managers) {
@@ -62,42 +94,62 @@ inline Error ConnectToOne(const std::string& addresses, std::chrono::millisecond
   };
   if (GivesUp(gives_up, deadline, wait)) return GivenUp();
   if (connected) return {};
-  std::string silent, unknown;  // of which host there is a machine, and of which not
-  const auto last = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);  // of all together
-  for (const std::string& address : AddressesOf(addresses)) {
-    const Status host = FindHost(address, last - std::chrono::steady_clock::now());
+  std::string known, words;  // of which host there is a machine, and what is to be said of each
+  const auto last = std::chrono::steady_clock::now() + kAskFor;  // of all together
+  for (size_t at = 0; at < managers->channels().size(); ++at) {
+    const std::string address = AddressesOf(addresses)[at];
+    const auto left = LeftUntil(last);
+    const Status host = FindHost(address, left);
     const bool is_unknown = host.code() == StatusCode::kNotFound;
-    std::string& list = is_unknown ? unknown : silent;
-    list += (list.empty() ? ""
-             : is_unknown ? "; "
-                          : ",") +
-            (is_unknown ? std::string(host.message()) : address);
+    const std::string why = host.ok() ? address + ": " + WhyUnreached(address, managers->channels()[at], left)
+                                      : std::string(host.message());
+    words += (words.empty() ? "" : "; ") + why;
+    if (!is_unknown) known += (known.empty() ? "" : ",") + address;
   }
-  if (silent.empty()) return NoManagerThere(addresses, unknown);
-  const Error error = ManagerSilent(silent, timeout);
-  return unknown.empty() ? error : Error(error.code(), error.message() + "; " + unknown);
+  return known.empty() ? NoManagerThere(addresses, words) : ManagerUnreached(known, timeout, words);
 }
 
 // Connects to the manager at this address, or to one of several. kManagerUnreachable when the time is over,
-// whatever the resolver does; at once if this machine knows no such host. gives_up: as in Options.
+// whatever the resolver does, and with what stands in the way; at once if this machine knows no such host.
+// Whoever waits for a moment is told so: the manager may just be starting. gives_up: as in Options.
 inline Error ConnectToManager(const std::string& address, std::chrono::milliseconds timeout,
                               const std::function<bool()>& gives_up, InTurn<proto::Manager>* managers) {
   constexpr std::chrono::nanoseconds kLookUpInterrupted = std::chrono::seconds(1);
+  // A manager that is started with its ranks is there by then, and so is an answer to a first packet that got
+  // lost.
+  constexpr std::chrono::seconds kTellRefused(1), kTellSilent(3);
   if (managers->are_many()) return ConnectToOne(address, timeout, gives_up, managers);
-  const auto deadline = std::chrono::system_clock::now() + timeout;
-  grpc::Channel* const channel = managers->channel().get();
+  const auto start = std::chrono::system_clock::now(), deadline = start + timeout;
+  const std::shared_ptr<grpc::Channel> channel = managers->channel();
+  const auto why = [&] {
+    const Status host = FindHost(address, kAskFor);
+    return host.ok() ? WhyUnreached(address, channel, kAskFor) : std::string(host.message());
+  };
+  bool answered = false, connected = false, told = false;
+  const auto tell = [&] {
+    if (!std::exchange(told, true))
+      Log(LogLevel::kWarn, "waits for the manager at {} (Options::manager, EPIC_MANAGER): {}", address,
+          why());
+  };
+  const auto answer = [&](auto until) { return answered = AwaitAnswer(channel.get(), until); };
+  const auto connection = [&](auto until) { return connected = channel->WaitForConnected(until); };
+  for (const auto until : {std::min<decltype(deadline)>(deadline, start + kTellSilent), deadline}) {
+    if (answered) break;
+    if (until > start + kTellSilent) tell();
+    if (GivesUp(gives_up, until, answer)) return GivenUp();
+  }
   // gRPC would try for the whole time to connect to a host that nobody knows.
-  bool answered = false, connected = false;
-  if (GivesUp(gives_up, deadline, [&](auto until) { return answered = AwaitAnswer(channel, until); }))
-    return GivenUp();
   if (answered && channel->GetState(false) != GRPC_CHANNEL_READY) {
     const auto left = LeftUntil(deadline);
     const Status host = FindHost(address, gives_up ? std::min(left, kLookUpInterrupted) : left);
     if (host.code() == StatusCode::kNotFound) return NoManagerThere(address, std::string(host.message()));
   }
-  if (GivesUp(gives_up, deadline, [&](auto until) { return connected = channel->WaitForConnected(until); }))
-    return GivenUp();
-  return connected ? Error() : ManagerSilent(address, timeout);
+  for (const auto until : {std::min<decltype(deadline)>(deadline, start + kTellRefused), deadline}) {
+    if (connected) break;
+    if (until > start + kTellRefused) tell();
+    if (GivesUp(gives_up, until, connection)) return GivenUp();
+  }
+  return connected ? Error() : ManagerUnreached(address, timeout, why());
 }
 
 }  // namespace epic::internal

@@ -17,12 +17,12 @@ inline Error NoManagerThere(const std::string& address, const std::string& why) 
           fmt::format("cannot reach the manager at {} (Options::manager, EPIC_MANAGER): {}", address, why)};
 }
 
-inline Error ManagerSilent(const std::string& address, std::chrono::milliseconds timeout) {
+// why: of each address.
+inline Error ManagerUnreached(const std::string& address, std::chrono::milliseconds timeout,
+                              const std::string& why) {
   return {ErrorCode::kManagerUnreachable,
-          fmt::format("cannot reach the manager at {} within {:g} s (Options::manager, EPIC_MANAGER): is {} "
-                      "running there?",
-                      address, static_cast<double>(timeout.count()) / 1000,
-                      address.starts_with("unix:") ? "inchost" : "incmanager")};
+          fmt::format("cannot reach the manager at {} within {:g} s (Options::manager, EPIC_MANAGER): {}",
+                      address, static_cast<double>(timeout.count()) / 1000, why)};
 }
 
 // who: what it says of itself; empty if nothing.

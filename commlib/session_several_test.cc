@@ -159,9 +159,11 @@ TEST(SessionOfSeveral, WhoIsSilentIsNamedBesideWhoIsNotKnown) {
   const Error e = JoinAt(managers, kLongEnough, std::chrono::milliseconds(200), &session);
   EXPECT_EQ(e.code(), ErrorCode::kManagerUnreachable);
   EXPECT_EQ(e.message(),
-            "cannot reach the manager at 127.0.0.1:1 within 0.2 s (Options::manager, EPIC_MANAGER): is "
-            "incmanager running "
-            "there?; this machine knows no host -.-; this machine knows no host -..-");
+            "cannot reach the manager at 127.0.0.1:1 within 0.2 s (Options::manager, EPIC_MANAGER): this "
+            "machine knows no host "
+            "-.-; 127.0.0.1:1: nothing listens there (connection refused): is incmanager running there?; "
+            "this machine knows no "
+            "host -..-");
   EXPECT_THAT(JoinAt("-.-:7400,-..-:7400", kLongEnough, std::chrono::milliseconds(200), &session).message(),
               ::testing::AllOf(HasSubstr("cannot reach the manager at -.-:7400,-..-:7400 (Options"),
                                HasSubstr("host -..-")));

@@ -265,8 +265,8 @@ class Agent::Impl {
     if (status.ok()) *info = question_->info();
     if (ended) question_ = nullptr;
     const auto now = std::chrono::steady_clock::now();
-    const std::chrono::nanoseconds waited = OwnWait();
-    const std::chrono::nanoseconds passed = now - asked_, own = waited - own_wait_;
+    const Nanos waited = OwnWait();
+    const Nanos passed = std::chrono::nanoseconds(now - asked_).count(), own = waited - own_wait_;
     asked_ = now;
     own_wait_ = waited;
     if (status.ok()) {
@@ -278,7 +278,7 @@ class Agent::Impl {
     const bool was_down = verdict_.down();
     verdict_.Failed(signs, passed, own);
     if (was_down) return false;
-    const auto ms = [](std::chrono::nanoseconds time) { return std::chrono::duration_cast<milliseconds>(time).count(); };
+    const auto ms = [](Nanos time) { return time / kMillisecond; };
     spdlog::warn("{}: {} (status {}); its socket {}; of the last {} ms it has waited {} ms for a processor, this agent {} ms",
                  options_.name, status.error_message(), static_cast<int>(status.error_code()),
                  signs.refuses    ? "takes no connections"
@@ -352,7 +352,7 @@ class Agent::Impl {
   bool told_of_ = false;               // it has answered the last call
   EngineVerdict verdict_;
   std::chrono::steady_clock::time_point asked_{};  // when the last call had ended
-  std::chrono::nanoseconds own_wait_{0};           // until then
+  Nanos own_wait_ = 0;                             // until then
   std::string said_;
 
   std::mutex mutex_;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <system_error>
 
@@ -13,17 +12,6 @@
 
 namespace epic::agent {
 namespace {
-
-using std::chrono::nanoseconds;
-
-// Empty where it cannot be read. Between open and read a thread may end, and then read says so: an iterator over the buffer
-// would throw, getline does not.
-std::string Read(const std::string& path) {
-  std::ifstream file(path);
-  std::string text;
-  std::getline(file, text, '\0');
-  return text;
-}
 
 std::map<pid_t, ThreadTime> ThreadsOf(pid_t process) {
   std::map<pid_t, ThreadTime> threads;
@@ -38,26 +26,6 @@ std::map<pid_t, ThreadTime> ThreadsOf(pid_t process) {
 
 }  // namespace
 
-// By proc(5): "RAN WAITED TIMES" in schedstat, and the state behind the name, in brackets, in stat.
-std::optional<ThreadTime> TimeOf(const std::string& folder) {
-  ThreadTime time;
-  const std::string schedstat = Read(folder + "/schedstat"), stat = Read(folder + "/stat");
-  const size_t name = stat.rfind(") ");
-  if (schedstat.empty() || name == std::string::npos || name + 2 >= stat.size()) return std::nullopt;
-  char* rest = nullptr;
-  time.ran_ns = std::strtoull(schedstat.c_str(), &rest, 10);
-  time.waited_ns = std::strtoull(rest, nullptr, 10);
-  const char state = stat[name + 2];
-  if (state == 'Z' || state == 'X') return std::nullopt;  // it has ended
-  time.runnable = state == 'R';
-  return time;
-}
-
-nanoseconds WaitedSince(const ThreadTime& before, const ThreadTime& now, nanoseconds passed) {
-  if (now.runnable && now.ran_ns == before.ran_ns) return passed;
-  return std::min(passed, nanoseconds(now.waited_ns - before.waited_ns));
-}
-
 EngineSigns EngineWatch::Look() {
   EngineSigns signs;
   const auto now = std::chrono::steady_clock::now();
@@ -70,7 +38,8 @@ EngineSigns EngineWatch::Look() {
     for (const auto& [thread, time] : threads) {
       const auto before = threads_.find(thread);
       if (before == threads_.end()) continue;
-      signs.waited = std::max(signs.waited, WaitedSince(before->second, time, now - looked_));
+      signs.waited = std::max(
+          signs.waited, WaitedSince(before->second, time, std::chrono::nanoseconds(now - looked_).count()));
     }
   }
   process_ = process.value_or(0);
@@ -85,15 +54,9 @@ void EngineWatch::Answered() {
   if (threads_.empty()) process_ = 0;  // another one has answered; the next look finds it
 }
 
-nanoseconds OwnWait() {
-  const auto time = TimeOf("/proc/thread-self");
-  return time ? nanoseconds(time->waited_ns) : nanoseconds(0);
-}
-
-void EngineVerdict::Failed(const EngineSigns& signs, nanoseconds passed, nanoseconds own) {
-  unanswered_ += std::min<nanoseconds>(passed, kMostPerCall);
-  silent_ += std::clamp<nanoseconds>(passed - std::max(signs.waited, own), nanoseconds(0), kMostPerCall);
-  if (signs.refuses || signs.replaced || silent_ >= kSilence || unanswered_ >= kLongest) down_ = true;
+void EngineVerdict::Failed(const EngineSigns& signs, Nanos passed, Nanos own) {
+  silence_.Unheard(passed, std::max(signs.waited, own));
+  if (signs.refuses || signs.replaced || silence_.IsProof(kSilence)) down_ = true;
 }
 
 }  // namespace epic::agent

@@ -15,15 +15,12 @@
 namespace epic::agent {
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::nanoseconds;
-
-constexpr milliseconds kPassed{1000};
+constexpr Nanos kPassed = kSecond;
 constexpr EngineSigns kSilent{};
 
 TEST(EngineVerdictTest, OneFailedCallProvesNothing) {
   EngineVerdict verdict;
-  verdict.Failed(kSilent, kPassed, {});
+  verdict.Failed(kSilent, kPassed, 0);
   EXPECT_FALSE(verdict.down());
 }
 
@@ -31,18 +28,18 @@ TEST(EngineVerdictTest, IsDownAfterEightSecondsOfSilence) {
   EngineVerdict verdict;
   for (int calls = 1; calls <= 8; ++calls) {
     EXPECT_FALSE(verdict.down()) << calls;
-    verdict.Failed(kSilent, kPassed, {});
+    verdict.Failed(kSilent, kPassed, 0);
   }
   EXPECT_TRUE(verdict.down());
 }
 
 TEST(EngineVerdictTest, AnAnswerBeginsTheSilenceAnew) {
   EngineVerdict verdict;
-  for (int calls = 0; calls < 7; ++calls) verdict.Failed(kSilent, kPassed, {});
+  for (int calls = 0; calls < 7; ++calls) verdict.Failed(kSilent, kPassed, 0);
   verdict.Answered();
-  for (int calls = 0; calls < 7; ++calls) verdict.Failed(kSilent, kPassed, {});
+  for (int calls = 0; calls < 7; ++calls) verdict.Failed(kSilent, kPassed, 0);
   EXPECT_FALSE(verdict.down());
-  verdict.Failed(kSilent, kPassed, {});
+  verdict.Failed(kSilent, kPassed, 0);
   EXPECT_TRUE(verdict.down());
   verdict.Answered();
   EXPECT_FALSE(verdict.down());
@@ -51,23 +48,23 @@ TEST(EngineVerdictTest, AnAnswerBeginsTheSilenceAnew) {
 TEST(EngineVerdictTest, ASocketThatRefusesOrIsAnotherProcessIsEvidence) {
   for (const EngineSigns& signs : {EngineSigns{.refuses = true}, EngineSigns{.replaced = true}}) {
     EngineVerdict verdict;
-    verdict.Failed(signs, milliseconds(1), {});
+    verdict.Failed(signs, kMillisecond, 0);
     EXPECT_TRUE(verdict.down());
   }
 }
 
 TEST(EngineVerdictTest, WhatTheEngineWaitedForAProcessorDoesNotCount) {
   EngineVerdict verdict;
-  for (int calls = 0; calls < 20; ++calls) verdict.Failed({.waited = kPassed}, kPassed, {});
-  for (int calls = 0; calls < 7; ++calls) verdict.Failed(kSilent, kPassed, {});
+  for (int calls = 0; calls < 20; ++calls) verdict.Failed({.waited = kPassed}, kPassed, 0);
+  for (int calls = 0; calls < 7; ++calls) verdict.Failed(kSilent, kPassed, 0);
   EXPECT_FALSE(verdict.down());
-  verdict.Failed(kSilent, kPassed, {});
+  verdict.Failed(kSilent, kPassed, 0);
   EXPECT_TRUE(verdict.down());
 }
 
 TEST(EngineVerdictTest, NorWhatItsAgentDid) {
   EngineVerdict verdict;
-  verdict.Failed(kSilent, milliseconds(29'000), milliseconds(29'000));
+  verdict.Failed(kSilent, 29 * kSecond, 29 * kSecond);
   EXPECT_FALSE(verdict.down());
 }
 
@@ -76,41 +73,9 @@ TEST(EngineVerdictTest, IsDownAfterHalfAMinuteWhateverHasWaited) {
   EngineVerdict verdict;
   for (int calls = 1; calls <= 30; ++calls) {
     EXPECT_FALSE(verdict.down()) << calls;
-    verdict.Failed({.waited = kPassed}, kPassed, {});
+    verdict.Failed({.waited = kPassed}, kPassed, 0);
   }
   EXPECT_TRUE(verdict.down());
-}
-
-TEST(WaitedSinceTest, IsWhatTheKernelAdded) {
-  EXPECT_EQ(WaitedSince({.ran_ns = 5, .waited_ns = 100}, {.ran_ns = 9, .waited_ns = 400}, nanoseconds(1000)),
-            nanoseconds(300));
-}
-
-TEST(WaitedSinceTest, AWaitThatBeganBeforeCountsFromThenOn) {
-  EXPECT_EQ(WaitedSince({.ran_ns = 5, .waited_ns = 100}, {.ran_ns = 9, .waited_ns = 4000}, nanoseconds(1000)),
-            nanoseconds(1000));
-}
-
-TEST(WaitedSinceTest, OneThatIsRunnableAndHasNotRunHasWaitedAllTheTime) {
-  EXPECT_EQ(WaitedSince({.ran_ns = 5, .waited_ns = 100}, {.ran_ns = 5, .waited_ns = 100, .runnable = true},
-                        nanoseconds(1000)),
-            nanoseconds(1000));
-  EXPECT_EQ(WaitedSince({.ran_ns = 5, .waited_ns = 100}, {.ran_ns = 5, .waited_ns = 100}, nanoseconds(1000)),
-            nanoseconds(0));
-  EXPECT_EQ(WaitedSince({.ran_ns = 5, .waited_ns = 100}, {.ran_ns = 9, .waited_ns = 100, .runnable = true},
-                        nanoseconds(1000)),
-            nanoseconds(0));
-}
-
-// A thread may end between open and read: read fails then, as it does of a folder.
-TEST(TimeOfTest, NothingOfWhatCannotBeRead) {
-  std::string folder = std::filesystem::temp_directory_path() / "epic-time-of-XXXXXX";
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
-  for (const char* file : {"schedstat", "stat"}) std::filesystem::create_directory(folder + "/" + file);
-  EXPECT_FALSE(TimeOf(folder));
-  std::filesystem::remove_all(folder);
-  EXPECT_FALSE(TimeOf(folder));
-  EXPECT_TRUE(TimeOf("/proc/thread-self"));
 }
 
 // A socket of this process, in a folder of its own.
@@ -180,7 +145,7 @@ TEST_F(EngineWatchTest, AProcessThatStandsStillWaitsForNoProcessor) {
   ASSERT_GT(child, 0);
   EngineWatch watch(path_);
   watch.Look();
-  EXPECT_EQ(watch.Look().waited, nanoseconds(0));
+  EXPECT_EQ(watch.Look().waited, 0);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
 }
@@ -204,10 +169,10 @@ TEST_F(EngineWatchTest, AProcessThatWaitsForAProcessorIsSeenTo) {
     _exit(0);
   }
   EngineWatch watch(path_);
-  const nanoseconds own = OwnWait();
-  nanoseconds waited{0};
-  while (waited == nanoseconds(0) || OwnWait() == own) waited += watch.Look().waited;
-  EXPECT_GT(waited, nanoseconds(0));
+  const Nanos own = OwnWait();
+  Nanos waited = 0;
+  while (waited == 0 || OwnWait() == own) waited += watch.Look().waited;
+  EXPECT_GT(waited, 0);
   kill(child, SIGKILL);
   int status = 0;
   waitpid(child, &status, 0);

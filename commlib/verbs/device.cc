@@ -32,12 +32,27 @@ Cache& TheCache() {
   return *cache;
 }
 
+// "rxe0", or "rxe0 (port 1 has no link)".
+std::string WithPorts(ibv_device* device) {
+  std::string without;
+  ibv_context* context = ibv_open_device(device);
+  ibv_device_attr attr{};
+  const bool known = context != nullptr && ibv_query_device(context, &attr) == 0;
+  for (uint8_t port = 1; known && port <= attr.phys_port_cnt && port > 0; ++port) {
+    ibv_port_attr state{};
+    if (ibv_query_port(context, port, &state) != 0 || state.state == IBV_PORT_ACTIVE) continue;
+    without += fmt::format("{} {}", without.empty() ? "" : ",", port);
+  }
+  if (context != nullptr) ibv_close_device(context);
+  return device->name + (without.empty() ? "" : fmt::format(" (port{} has no link)", without));
+}
+
 // What there is, for the message of kNotFound.
 std::string ListDevices() {
   int count = 0;
   ibv_device** list = ibv_get_device_list(&count);
   std::string names;
-  for (int i = 0; list != nullptr && i < count; ++i) names += (i ? ", " : "") + std::string(list[i]->name);
+  for (int i = 0; list != nullptr && i < count; ++i) names += (i ? ", " : "") + WithPorts(list[i]);
   if (list != nullptr) ibv_free_device_list(list);
   return names.empty() ? "there is no RDMA device (rdma link add rxe0 type rxe netdev DEVICE creates one; "
                          "epic-run PROGRAM does without)"

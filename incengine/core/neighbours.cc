@@ -189,6 +189,7 @@ bool Neighbours::OnArp(Nanos now, PortId id, const roce::Arp& arp) {
 }
 
 bool Neighbours::OnTime(Nanos now) {
+  if (!standstill_.MayJudge(now, now - std::exchange(looked_at_, now))) return false;
   bool changed = false;
   for (Port& port : ports_) {
     bool here = false;

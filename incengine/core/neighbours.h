@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/silence.h"
 #include "base/types.h"
 #include "roce/arp.h"
 #include "roce/lldp.h"
@@ -82,7 +83,8 @@ class Neighbours {
   void OnOwnHello(PortId port) { Count(port, HelloCount::kFromItself); }
   // ARP of any kind, that is believed.
   bool OnArp(Nanos now, PortId port, const roce::Arp& arp);
-  // Forgets who has not been heard of for too long. At least once per hello.
+  // Forgets who has not been heard of for too long. At least once per hello: what is late by another one's
+  // time forgets nobody, as what was said meanwhile may wait to be heard, nor does the next within it.
   bool OnTime(Nanos now);
 
   // Whether hellos are said by the port.
@@ -139,6 +141,8 @@ class Neighbours {
   Ipv4 address_;
   std::vector<Port> ports_;
   Bucket locates_;
+  Standstill standstill_{/*late=*/2 * kHelloInterval, /*hears_in=*/kHelloInterval};
+  Nanos looked_at_ = 0;  // by OnTime
 };
 
 }  // namespace epic::engine

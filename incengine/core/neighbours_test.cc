@@ -47,6 +47,22 @@ TEST(Neighbours, WhatDropsLldpsAddressIsNoHindrance) {
   EXPECT_EQ(a.Changes(), 1);
 }
 
+// It has not read what came meanwhile.
+TEST(Neighbours, WhoStoodStillForgetsNobodyBeforeItHasHeardWhatWaited) {
+  Station a(1), b(2), c(3);
+  Exchange(kSecond, &a, &b);
+  for (const Sent& hello : c.Tick(kSecond)) a.Hear(kSecond, 2, hello.frame);
+  a.Changes();
+  a.TickLate(11 * kSecond);
+  for (const Sent& hello : b.Tick(11 * kSecond)) {
+    if (hello.port == 2) a.Hear(11 * kSecond, 1, hello.frame);
+  }
+  EXPECT_EQ(a.Changes(), 0);
+  a.Tick(12 * kSecond);
+  EXPECT_THAT(a.At(1), SizeIs(1));
+  EXPECT_THAT(a.At(2), IsEmpty()) << "it has said nothing";
+}
+
 TEST(Neighbours, OneThatIsSilentIsKeptForThreeSeconds) {
   Station a(1), b(2);
   Exchange(kSecond, &a, &b);

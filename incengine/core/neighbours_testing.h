@@ -81,9 +81,15 @@ class Station final : public FrameSink {
   void NeighboursChanged() override { ++changes_; }
 
   std::vector<Sent> Take() { return std::exchange(sent_, {}); }
+  // Once a second until then; what the last one has sent.
   std::vector<Sent> Tick(Nanos now) {
+    for (; ticked_ + kSecond < now; ticked_ += kSecond) switch_.OnHelloTime(ticked_ + kSecond, *this);
+    return TickLate(now);
+  }
+  // After all the time since the last one.
+  std::vector<Sent> TickLate(Nanos now) {
     sent_.clear();
-    switch_.OnHelloTime(now, *this);
+    switch_.OnHelloTime(ticked_ = now, *this);
     return Take();
   }
   // What is sent because of it.
@@ -103,6 +109,7 @@ class Station final : public FrameSink {
  private:
   std::vector<Sent> sent_;
   int changes_ = 0;
+  Nanos ticked_ = 0;
   Switch switch_;
 };
 

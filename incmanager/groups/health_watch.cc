@@ -10,9 +10,6 @@ namespace epic::manager {
 namespace {
 
 constexpr Nanos kRound = 300 * kMillisecond;
-// So much of the time between two asks counts as missed at most. If it is longer the manager was late; and
-// the witness, when it answers, may not have seen an echo that has waited for it meanwhile.
-constexpr Nanos kMissedPerAsk = 400 * kMillisecond;
 // While all is well a witness is asked in each round until the first echo, but after some in vain seldom.
 constexpr uint32_t kEagerAsks = 8;
 constexpr Nanos kLazyInterval = 5 * kSecond;
@@ -110,14 +107,13 @@ void HealthWatch::OnAnswer(Nanos now, NodeId about, Witness witness, bool asked,
     uint32_t first = heard ? answered - 1 : std::min(state.count - 1, kRequestsBefore);
     while (first > 0 && (state.times[first] <= after || state.times[first] == kNever)) --first;
     state.missing_from = first > 0 ? state.times[first] : kNever;
-    state.missing = 0;
+    state.missing.Heard();
     for (uint32_t i = first; i > 1; --i) {
-      if (state.times[i - 1] != kNever)
-        state.missing += std::clamp<Nanos>(state.times[i - 1] - state.times[i], 0, kMissedPerAsk);
+      if (state.times[i - 1] != kNever) state.missing.Unheard(state.times[i - 1] - state.times[i]);
     }
   }
   if (state.missing_from != kNever && state.times[1] != kNever)
-    state.missing += std::clamp<Nanos>(state.asked_at - state.times[1], 0, kMissedPerAsk);
+    state.missing.Unheard(state.asked_at - state.times[1]);
 }
 
 void HealthWatch::OnNoAnswer(NodeId about, Witness witness) {
@@ -138,7 +134,6 @@ void HealthWatch::CheckInvariants() const {
       // The present one is answered with the next.
       EPIC_CHECK(state.answered == 0 || state.answered < state.count);
       EPIC_CHECK(state.answered_at == kNever || (state.answered > 0 && state.answered_at <= state.asked_at));
-      EPIC_CHECK(state.missing >= 0);
       if (state.missing_from == kNever) continue;
       EPIC_CHECK(state.missing_from < state.asked_at);
       EPIC_CHECK(state.answered_at == kNever || state.missing_from > state.answered_at);
@@ -157,7 +152,7 @@ std::map<NodeId, WitnessEvidence> HealthWatch::WitnessesOf(Nanos now, NodeId nod
     if (state.answered_at != kNever) said.answered = std::min(said.answered, now - state.answered_at);
     if (state.missing_from == kNever) continue;
     // What was missed while the agent spoke says nothing of now.
-    if (state.missing_from > last_heard) said.missing = std::max(said.missing, state.missing);
+    if (state.missing_from > last_heard) said.missing = std::max(said.missing, state.missing.counted());
   }
   return by_place;
 }

@@ -12,6 +12,7 @@
 #include <map>
 #include <vector>
 
+#include "base/silence.h"
 #include "base/types.h"
 #include "incmanager/groups/health.h"
 #include "incmanager/groups/switch_table.h"
@@ -69,6 +70,9 @@ class HealthWatch {
  private:
   // A witness says which of so many requests before the present one is the newest that was answered.
   static constexpr uint32_t kRequestsBefore = EchoHistory::kRequests;
+  // So much of the time between two asks counts as missed at most. If it is longer the manager was late; and
+  // the witness, when it answers, may not have seen an echo that has waited for it meanwhile.
+  static constexpr Nanos kMissedPerAsk = 400 * kMillisecond;
 
   struct Asked {
     NodeId at = kNoNode;  // the switch or host that it speaks for
@@ -81,7 +85,7 @@ class HealthWatch {
     uint32_t answered = 0;        // the newest ask whose request was answered, counted from 1; 0: none was
     Nanos answered_at = kNever;   // when that was sent; kNever: none was
     Nanos missing_from = kNever;  // when the first one after it was sent of this silence; kNever: none was
-    Nanos missing = 0;            // since then, of the times between an answer and the next ask
+    Silence missing{kMissedPerAsk};  // since then, of the times between an answer and the next ask
   };
   using AskedOf = std::map<Witness, Asked>;
   // Those who can speak for one switch or host; another one does if the first is mute.

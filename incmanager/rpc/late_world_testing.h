@@ -186,12 +186,10 @@ class LateWorld : public IdleWorld {
         of.verdict.Answered();
         of.answer_at.reset();
       } else {
-        const auto chrono = [](Nanos time) { return std::chrono::nanoseconds(time); };
         agent::EngineSigns signs;
         signs.refuses = now_ >= of.engine.dead_from;
-        if (options_.seen) signs.waited = chrono(of.engine.Stalled(of.asked, now_));
-        of.verdict.Failed(signs, chrono(now_ - of.asked),
-                          chrono(options_.seen ? of.agent.Stalled(of.asked, now_) : 0));
+        if (options_.seen) signs.waited = of.engine.Stalled(of.asked, now_);
+        of.verdict.Failed(signs, now_ - of.asked, options_.seen ? of.agent.Stalled(of.asked, now_) : 0);
       }
       of.asked = now_;
       Beat(node, answered);

@@ -19,16 +19,10 @@ namespace {
 
 constexpr uint32_t kHeartbeatMs = 1000;
 constexpr size_t kSecretBytes = 16;
-// Of what a rank says why it aborts, and others read.
-// A tick later than this means that the manager itself stood still; what waited is heard within kHearsIn.
-constexpr Nanos kStoodStill = 500 * kMillisecond;
-constexpr Nanos kHearsIn = 500 * kMillisecond;
 // So long it must have stood still before ranks, which ask for a sign of life, break their streams; they are heard to have
 // within the other.
 constexpr Nanos kStreamsBreak = 4 * kSecond;
 constexpr Nanos kHeardToBreakIn = 2 * kSecond;
-// One that is late with every tick must judge, too.
-constexpr Nanos kJudgesIn = 30 * kSecond;
 
 std::string Message(const Status& status) { return {status.message().data(), status.message().size()}; }
 
@@ -57,12 +51,8 @@ void ManagerState::Tick(Nanos now) {
   if (watch_.IsDue(now)) {
     for (const HealthWatch::Ask& ask : watch_.Due(now, groups_.Watched())) Probe(ask);
   }
-  const bool late = now - ticked_at_ > kStoodStill;
   if (StandsStill(now)) returns_until_ = now + kHeardToBreakIn;
-  ticked_at_ = now;
-  if (late && !judges_from_) judges_from_ = now + kHearsIn;
-  if (!judges_from_ || (now >= *judges_from_ && !late) || now >= *judges_from_ + kJudgesIn) {
-    judges_from_.reset();
+  if (standstill_.MayJudge(now, now - std::exchange(ticked_at_, now))) {
     Judge(now);
     JudgeHosts(now);
   }

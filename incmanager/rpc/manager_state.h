@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/silence.h"
 #include "incmanager/engine_report.h"
 #include "incmanager/graph/graph.h"
 #include "incmanager/graph/host_search.h"
@@ -354,9 +355,9 @@ class ManagerState : private GroupWorld, private LendingHosts {
   RefusalRate refusal_rate_;                  // of joins
   std::map<SessionId, std::string> peers_;    // of ranks with streams of their own
   Nanos ticked_at_ = 0;
-  Nanos returns_until_ = 0;           // it stood still: sessions that break by then may come back
-  Nanos now_ = 0;                     // the newest time that has come in: that of what happens
-  std::optional<Nanos> judges_from_;  // it stood still: nobody is judged before
+  Nanos returns_until_ = 0;  // it stood still: sessions that break by then may come back
+  Nanos now_ = 0;            // the newest time that has come in: that of what happens
+  Standstill standstill_{/*late=*/500 * kMillisecond, /*hears_in=*/500 * kMillisecond};
 };
 
 }  // namespace epic::manager

@@ -10,6 +10,7 @@ namespace epic::roce {
 void QueuePair::ResetRetries() {
   tx_.retries_left = attr_.retry_cnt;
   tx_.rnr_retries_left = attr_.rnr_retry;
+  tx_.excused = 0;
   tx_.started_retry = false;
 }
 
@@ -105,6 +106,7 @@ void QueuePair::OnNak(Nanos now, uint8_t syndrome, int64_t named) {
     // The peer answers: it is not lost, and has retries of its own kind. rdma_rxe sends a sequence NAK behind
     // each RNR NAK; those that come after the wait would use up the others.
     tx_.retries_left = attr_.retry_cnt;
+    tx_.excused = 0;
     tx_.rnr_until = now + RnrTimerNanos(syndrome & 0x1f);
     tx_.timer_at = kNever;
     return;

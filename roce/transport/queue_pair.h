@@ -71,6 +71,10 @@ class QueuePair {
   // With hold_acks: the peer may be told of the first so many messages that have come, which are so many
   // packets. Numbers count from the first and never go back; acknowledges, if that is more than before.
   void Release(uint64_t messages, int64_t packets);
+  // So long, in all, whoever calls this has waited for a processor by now, as far as he knows. A time-out
+  // most of which has gone so, or that is noticed so late, uses up no retry: what did not run may be at
+  // either end. That is in bounds (base/silence.h).
+  void NoteWaited(Nanos waited) { waited_ = waited; }
   // Whether anything sent waits for its acknowledgement.
   bool awaits_acknowledgement() const { return tx_.una != tx_.max; }
 
@@ -115,6 +119,8 @@ class QueuePair {
     bool stuck = false;
     uint8_t retries_left = 0;
     uint8_t rnr_retries_left = 0;
+    uint32_t excused = 0;  // time-outs since something came that have used up no retry
+    Nanos waited_at = 0;   // what NoteWaited had said when the last repetition began
     Nanos timer_at = kNever;
     Nanos rnr_until = kNever;  // waiting after an RNR NAK
   };
@@ -170,6 +176,8 @@ class QueuePair {
   void NextEntry();
   void Rewind();
   void Retry();
+  void Repeat();
+  bool IsExcused(Nanos late) const;
   void OnRequesterTimers(Nanos now);
   Packet MakePacket(Opcode opcode, Psn psn) const;
   void Emit(const Packet& packet, PacketSink& sink);
@@ -241,6 +249,7 @@ class QueuePair {
   RateController rate_;
   Ring<Completion> completions_;
   QpCounters counters_;
+  Nanos waited_ = 0;
 };
 
 }  // namespace epic::roce

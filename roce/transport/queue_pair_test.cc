@@ -267,6 +267,74 @@ TEST(QueuePairTest, MessagesMayShareAnAcknowledgement) {
   EXPECT_EQ(AcksAt(500, qp, memory), std::vector{Psn(6)});
 }
 
+// A request without an answer, whose time-outs are looked at by somebody who may be late.
+class UnansweredTest : public ::testing::Test {
+ protected:
+  static constexpr Nanos kTimeout = 67'108'864;  // as code 14 says
+
+  UnansweredTest() {
+    EXPECT_EQ(qp_.PostSend({.wr_id = 4}), PostResult::kOk);
+    qp_.Poll(0, memory_, sink_);
+  }
+  // Looks so long after the next time-out, of whose time he has waited for a processor for `waited`. False
+  // when the request has failed.
+  bool Look(Nanos late, Nanos waited = 0) {
+    if (qp_.state() != QpState::kRts) return false;
+    now_ = qp_.next_deadline() + late;
+    qp_.NoteWaited(waited_ += waited);
+    qp_.Poll(now_, memory_, sink_);
+    return qp_.state() == QpState::kRts;
+  }
+
+  QueuePair qp_ = Connected({.timeout = 14, .retry_cnt = 3});
+  FlatMemory memory_;
+  KeepingSink sink_;
+  Nanos now_ = 0;
+  Nanos waited_ = 0;
+};
+
+TEST_F(UnansweredTest, FailsWhenItsRetriesAreUsedUp) {
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Look(0, kTimeout / 2)) << i;
+  EXPECT_FALSE(Look(0, kTimeout / 2));
+  EXPECT_EQ(now_, 4 * kTimeout);
+  Completion c;
+  ASSERT_TRUE(qp_.NextCompletion(&c));
+  EXPECT_EQ(c.status, WcStatus::kRetryExcErr);
+}
+
+TEST_F(UnansweredTest, ATimeOutThatIsSeenLateUsesUpNoRetryAndRepeatsAllTheSame) {
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(Look(kTimeout + 2)) << i;
+  EXPECT_EQ(sink_.sent.size(), 11u);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Look(kTimeout - 2)) << i;
+  EXPECT_FALSE(Look(0));
+}
+
+TEST_F(UnansweredTest, NorDoesOneMostOfWhichWhoLooksHasWaitedForAProcessor) {
+  EXPECT_TRUE(Look(0, kTimeout)) << "how much of it was before the request is not known: it counts";
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(Look(0, kTimeout * 2 / 3)) << i;
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(Look(0)) << i;
+  EXPECT_FALSE(Look(0));
+}
+
+TEST_F(UnansweredTest, ButNotForEver) {
+  int looks = 1;
+  while (Look(kTimeout * 2)) ++looks;
+  EXPECT_EQ(looks, 30 * kSecond / kTimeout + 4);
+}
+
+TEST_F(UnansweredTest, AnAnswerBeginsThatAnew) {
+  for (int i = 0; i < 400; ++i) ASSERT_TRUE(Look(kTimeout * 2)) << i;
+  Packet nak;
+  nak.src_ip = kRemoteIp;
+  nak.dst_ip = kLocalIp;
+  nak.bth = {.opcode = Opcode::kRcAck, .dest_qp = kLocalQpn, .psn = Psn(100)};
+  nak.aeth = {.syndrome = kSyndromeRnrNak, .msn = 0};
+  qp_.OnPacket(now_, nak, memory_);
+  EXPECT_EQ(qp_.counters().rnr_naks_received, 1u);
+  while (qp_.next_deadline() < now_ + kTimeout / 2) qp_.Poll(now_ = qp_.next_deadline(), memory_, sink_);
+  for (int i = 0; i < 400; ++i) EXPECT_TRUE(Look(kTimeout * 2)) << i;
+}
+
 TEST(QueuePairTest, RetriesMayChangeInSqd) {
   QueuePair qp = Connected({.timeout = 14, .retry_cnt = 3});
   QpChange change{.max_dest_rd_atomic = 1, .timeout = 10, .retry_cnt = 1, .rnr_retry = 2, .max_rd_atomic = 2};

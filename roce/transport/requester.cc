@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/silence.h"
 #include "roce/rnr_timer.h"
 #include "roce/transport/queue_pair.h"
 
@@ -180,8 +181,21 @@ void QueuePair::Rewind() {
 void QueuePair::Retry() {
   if (tx_.retries_left == 0) return FailSend(WcStatus::kRetryExcErr);
   if (!(config_.policy.retry_7_is_forever && attr_.retry_cnt == 7)) --tx_.retries_left;
+  Repeat();
+}
+
+void QueuePair::Repeat() {
   tx_.started_retry = true;
+  tx_.waited_at = waited_;
   Rewind();
+}
+
+// Whether a time-out that is noticed so late proves nothing. How long who asks had waited when the first of
+// several began is not known.
+bool QueuePair::IsExcused(Nanos late) const {
+  const Nanos timeout = TimeoutNanos(attr_.timeout);
+  if (timeout == kNever || (tx_.excused + 1) * timeout > kLongestSilence) return false;
+  return HasMostlyWaited(timeout + late, std::max(late, tx_.started_retry ? waited_ - tx_.waited_at : 0));
 }
 
 void QueuePair::OnRequesterTimers(Nanos now) {
@@ -191,8 +205,9 @@ void QueuePair::OnRequesterTimers(Nanos now) {
   }
   if (now >= tx_.timer_at) {
     ++counters_.timeouts;
-    tx_.timer_at = kNever;
-    Retry();
+    if (!IsExcused(now - std::exchange(tx_.timer_at, kNever))) return Retry();
+    ++tx_.excused;
+    Repeat();
   }
 }
 

@@ -260,6 +260,7 @@ void Nic::Run(Nanos now, roce::PacketSink& out) {
     const auto found = qps_.find(static_cast<uint32_t>(*due));
     if (found == qps_.end()) continue;
     found->second.timer_at = kNever;
+    if (auto* rc = std::get_if<QueuePair>(&found->second.qp)) rc->NoteWaited(waited_);
     MarkDirty(found->first, found->second);
   }
   // What goes round inside is bounded as what comes from outside is: the rest waits for the next call.

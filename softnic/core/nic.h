@@ -96,6 +96,9 @@ class Nic {
   // Packets that a reliable queue pair can have unacknowledged while few others are at work.
   uint32_t max_outstanding() const { return static_cast<uint32_t>(policy_.max_outstanding); }
 
+  // As QueuePair says, for all of them; it counts from the next Run on that finds a timer due.
+  void NoteWaited(Nanos waited) { waited_ = waited; }
+
   // It is so late, for the completions of calls that are given no time.
   void SetTime(Nanos now) { now_ = now; }
 
@@ -227,6 +230,7 @@ class Nic {
   roce::Policy policy_;
   MemoryTable memory_;
   Nanos now_ = 0;  // the latest that was told
+  Nanos waited_ = 0;
   uint32_t next_id_ = 1;
   std::map<uint32_t, Cq> cqs_;
   int armed_cqs_ = 0;

@@ -316,6 +316,17 @@ TEST(NicTest, PeerThatIsGoneEndsInRetryExceeded) {
   EXPECT_EQ(now, 4 * 67'108'864);
 }
 
+TEST(NicTest, TimeInWhichWhoeverLooksHasWaitedUsesUpNoRetry) {
+  TwoQps t;
+  t.nic.DestroyQp(t.b);
+  ASSERT_EQ(t.nic.PostSend(t.a, t.Send(2, 0, 3)), PostResult::kOk);
+  for (Nanos now = 0, i = 0; i < 30; ++i) {
+    t.nic.NoteWaited(now * 2 / 3);
+    t.nic.Run(now = t.nic.next_deadline(), t.sink);
+  }
+  EXPECT_EQ(t.Poll().size(), 0u);
+}
+
 TEST(NicTest, ManyQueuePairsShareWhatIsUnderWay) {
   constexpr uint32_t kQps = 64, kBytes = 128 * 1024;  // 128 packets each
   Nic nic(Ipv4{0x0a000001}, 1024, {});

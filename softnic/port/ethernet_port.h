@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/thread_time.h"
 #include "io/descriptor.h"
 #include "io/interface.h"
 #include "io/link_watch.h"
@@ -37,6 +38,7 @@ class EthernetPort final : public Port {
   int fd() const override { return epoll_.get(); }
   void TakeErrors() override;
   Nanos Now() const override;
+  Nanos Waited() const override { return OwnWait(); }
   bool Wait(int wake_fd, bool for_packets, Nanos until) override;
   int Receive(int max_packets, PacketHandler handler, void* user) override;
   std::vector<Ip> Addresses() override;

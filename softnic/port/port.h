@@ -26,6 +26,9 @@ class Port : public roce::PacketSink {
   // Takes errors, such as that the interface has gone down, so that fd() is readable for packets only again.
   virtual void TakeErrors() {}
   virtual Nanos Now() const = 0;
+  // How long the calling thread has waited for a processor since it began, by this clock; 0 where that is not
+  // known. Takes some 10 us.
+  virtual Nanos Waited() const { return 0; }
 
   // Sleeps until `until`, by this clock, or until wake_fd is readable, or (only if for_packets) packets wait.
   // Returns whether wake_fd is readable. The one call that another thread may make at the same time as this

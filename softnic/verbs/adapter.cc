@@ -137,8 +137,13 @@ bool Adapter::HasNow(Ip address, Nanos now) {
   return true;
 }
 
-void Adapter::RunTimers(Nanos now) {
-  if (nic_.next_deadline() <= now) Run(now);
+void Adapter::RunTimers(Nanos now, WaitedClock::Looker looker) {
+  if (nic_.next_deadline() > now) return;
+  if (waited_.IsDue(now)) {
+    waited_.Note(now, looker, std::this_thread::get_id(), port_->Waited());
+    nic_.NoteWaited(waited_.waited());
+  }
+  Run(now);
 }
 
 size_t Adapter::Poll(uint32_t cq, std::span<Work> out) {
@@ -147,7 +152,7 @@ size_t Adapter::Poll(uint32_t cq, std::span<Work> out) {
   if (const size_t count = nic_.PollCq(cq, out); count > 0) return count;
   const int received = Receive();
   if (++looks_ % kLooksPerClock == 0 || received > 0) {
-    RunTimers(port_->Now());
+    RunTimers(port_->Now(), WaitedClock::Looker::kApplication);
   } else if (nic_.next_deadline() > 0) {
     return 0;
   }
@@ -223,10 +228,10 @@ void Adapter::HelperLoop() {
     bool all = RaisePortNews();
     if ((!app_looks && !app_wakes) || app_waits) {
       received = Receive();
-      RunTimers(now);
+      RunTimers(now, WaitedClock::Looker::kHelper);
       all &= Send();
     } else if (app_wakes && nic_.next_deadline() <= now) {
-      RunTimers(now);  // or a timer has, of which the thread knows nothing
+      RunTimers(now, WaitedClock::Looker::kHelper);  // or a timer has, of which the thread knows nothing
       all &= Send();
     }
     // Memory that is not there now may be in a moment.

@@ -27,6 +27,7 @@
 #include "softnic/core/nic.h"
 #include "softnic/port/port.h"
 #include "softnic/verbs/qpn_block.h"
+#include "softnic/verbs/waited_clock.h"
 
 namespace epic::softnic {
 
@@ -150,7 +151,7 @@ class Adapter {
   bool HasNow(Ip address, Nanos now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // False if there was no memory for all of it; the next call goes on.
   bool Run(Nanos now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void RunTimers(Nanos now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RunTimers(Nanos now, WaitedClock::Looker looker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends the helper's staying away.
   void CallHelper() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Nanos NextDefer(bool app_waits, bool app_looks, bool app_entered, int received) const
@@ -176,6 +177,7 @@ class Adapter {
   uint64_t entries_ ABSL_GUARDED_BY(mutex_) = 0;         // of the application into post and poll
   uint64_t looks_ ABSL_GUARDED_BY(mutex_) = 0;           // of the application at the network
   Nanos next_address_look_ ABSL_GUARDED_BY(mutex_) = 0;  // not before
+  WaitedClock waited_ ABSL_GUARDED_BY(mutex_);           // of the application and the helper
   // For so long it leaves the network to the application; 0: not at all.
   Nanos helper_defers_ ABSL_GUARDED_BY(mutex_) = 0;
   Nanos helper_until_ ABSL_GUARDED_BY(mutex_) = kNever;  // when it wakes by itself

@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -88,8 +90,13 @@ std::string NameOf(const AskedDevice& asked) {
   return asked.name.empty() ? asked.device.substr(0, asked.device.find(',')) : asked.name;
 }
 
+// Once: a program may ask for the list again and again.
 void TellOf(const std::string& wrong) {
-  std::fprintf(stderr, "softnic: EPIC_SOFTNIC_DEVICES: %s\n", wrong.c_str());
+  static std::mutex mutex;
+  static std::set<std::string> told;
+  const std::lock_guard lock(mutex);
+  if (!told.insert(wrong).second) return;
+  std::fprintf(stderr, "softnic: EPIC_SOFTNIC_DEVICES (epic-run --devices): %s\n", wrong.c_str());
 }
 
 // As the variable asks for them.

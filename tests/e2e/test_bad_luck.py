@@ -74,6 +74,13 @@ def test_a_wrong_manager_address_is_said(bed):
                      "--rank", 0, "--size", 2)
     error = errors([rank])[0]
     assert error["error"] == "manager unreachable" and "10.255.0.99:7400 within 1 s" in error["message"], error
+    # Nobody is at that address; at this one nobody listens.
+    assert "is not reached (No route to host)" in error["message"] or "nobody answers there" in error["message"], error
+    rank = bed.start(bed.hosts[0], "env", "EPIC_MANAGER_TIMEOUT=2", LOOP, "--manager", "10.255.0.1:7999", "--group", bed.new_group(),
+                     "--rank", 0, "--size", 2)
+    error = errors([rank])[0]
+    assert "nothing listens there (connection refused): is incmanager running there?" in error["message"], error
+    rank.wait_for("warn: waits for the manager at 10.255.0.1:7999 (Options::manager, EPIC_MANAGER): nothing listens there")
     done = bed.run("mgmt", "sh", "-c", f"'{MANAGER}' switches --manager 10.255.0.1:7999; echo status $?")
     assert "status 3" in done and "10.255.0.1:7999" in done
 

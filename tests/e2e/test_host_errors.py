@@ -2,6 +2,7 @@
 times that it promises. What ranks bring about themselves is in test_host_api.py."""
 
 import contextlib
+import os
 import pathlib
 import re
 import signal
@@ -18,7 +19,7 @@ from host_api import (AT_ONCE_S, BED, RANKS, Rank, anew, assert_ended_everywhere
 pytestmark = pytest.mark.endings
 
 NOWHERE, NOBODY = "10.255.0.99:7400", "nobody.example:7400"
-HOST_GONE_S, MANAGER_S, DEVICE_S, ARP_S, PORT_S, SWITCH_S = 15, 10, 2, 4, 9, 5
+HOST_GONE_S, MANAGER_S, DEVICE_S, ARP_S, PORT_S, SWITCH_S, STILL_S = 15, 10, 2, 4, 11, 5, 10
 
 
 @contextlib.contextmanager
@@ -129,6 +130,7 @@ def test_a_resolver_that_does_not_answer_takes_no_more_time(slow):
     """It would take minutes of its own. The command line ends without its answer, too."""
     error = first_error(slow["no resolver"][0])
     assert error["error"] == "manager unreachable" and NOBODY in error["message"], error
+    assert "the host nobody.example cannot be looked up now: no answer in time" in error["message"], error
     assert_within(MANAGER_S, error["us"] / 1e6)
     status, said = slow["asks"]
     assert status == 3 and f"no manager answers at {NOBODY}" in said, said
@@ -202,9 +204,19 @@ def test_a_process_that_dies_is_a_lost_rank_at_once(bed):
         assert_within(AT_ONCE_S, (first_error(rank)["at_us"] - killed_us) / 1e6)
 
 
-def until_killed(bed, daemon):
-    """Ranks 0 and 1 in a call, 2 and 3 idle, when a daemon is killed. Returns the ranks, that wait before they join
-    another group, when, and how to start it again."""
+def test_a_port_without_a_link_is_told(bed):
+    port = ["ip", "-n", f"epic-{bed.name}-fabric", "link", "set", port_of(bed, "h1")]
+    net.run([*port, "down"])
+    try:
+        error = first_error(Rank(bed, 0, ["init"], bed.new_group(), host="h1"))
+    finally:
+        net.run([*port, "up"])
+    assert error["error"] == "not found" and "vec0 (port 1 has no link)" in error["message"], error
+
+
+def until_hit(bed, hit):
+    """Ranks 0 and 1 in a call, 2 and 3 idle, when hit() is called. Returns the ranks, that wait before they join another group,
+    when, and what hit() says."""
     again = ["pause", *anew(bed)]
     ranks = start(bed, *[["init", "barrier", "allreduce:100", "async", *again]] * 2,
                   *[["init", "barrier", "until-error", "barrier", *again]] * 2)
@@ -212,8 +224,13 @@ def until_killed(bed, daemon):
         rank.wait_until_doing("allreduce:100")
     for rank in ranks[2:]:
         rank.wait_until_doing("until-error")
-    killed_us = time.monotonic() * 1e6
-    return ranks, killed_us, bed.kill(daemon)
+    hit_us = time.monotonic() * 1e6
+    return ranks, hit_us, hit()
+
+
+def until_killed(bed, daemon):
+    """The same for a daemon that is killed; the last is how to start it again."""
+    return until_hit(bed, lambda: bed.kill(daemon))
 
 
 def go_on(ranks):
@@ -233,6 +250,27 @@ def test_an_engine_that_dies_is_a_lost_switch(bed):
     for rank in ranks:
         assert "root" in first_error(rank)["message"]
         assert_within(SWITCH_S, (first_error(rank)["at_us"] - killed_us) / 1e6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("topology, switch", [(BED, "root"), (("star-4", "--hosts", "softnic"), "s1")], ids=["above", "at the hosts"])
+def test_an_engine_that_stands_still_is_a_lost_switch(beds, topology, switch):
+    """Its process is there, and its socket takes connections: it may only be late, so this takes longer. NICs at such a switch give
+    up at about the same time, and say less."""
+    bed = beds.get(*topology)
+    engine = bed.record()["processes"][f"{switch}.engine"]["pid"]
+    try:
+        ranks, stopped_us, _ = until_hit(bed, lambda: os.kill(engine, signal.SIGSTOP))
+        for rank in ranks:
+            rank.wait_until_doing("pause")
+    finally:
+        os.kill(engine, signal.SIGCONT)
+    bed.wait_for_switch(switch)
+    go_on(ranks)
+    assert_ended_everywhere(ranks, ["switch lost"] * 4)
+    for rank in ranks:
+        assert f"switch {switch} is lost" in first_error(rank)["message"], first_error(rank)
+        assert_within(STILL_S, (first_error(rank)["at_us"] - stopped_us) / 1e6)
 
 
 def test_a_manager_that_dies_is_a_lost_manager_at_once(bed):

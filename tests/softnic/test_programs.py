@@ -30,6 +30,8 @@ def test_devices_are_named_by_configuration(pair):
     said = pair.run("a", "--devices", "rdma7=eth0,lo", "ibv_devices")
     assert "rdma7" in said and "softnic_lo" in said and pairs.DEVICE not in said
     assert "softnic_lo" not in pair.run("a", "ibv_devices"), "the loopback interface has to be asked for"
+    said = pair.run("a", "--devices", "nosuch,eth0", "ibv_devinfo")
+    assert said.count("nosuch is no interface that is up and has an IPv4 address") == 1 and pairs.DEVICE in said, said
 
 
 def test_the_path_mtu_is_the_largest_that_the_interface_holds(pair):
