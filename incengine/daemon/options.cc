@@ -52,6 +52,7 @@ roce::MacAddress MacFor(Ipv4 address) {
 std::string ParseAbilities(const std::string& types, const std::string& operations, Abilities* out) {
   Abilities has;
   has.turns = true;
+  has.priorities = true;
   for (const TypeInfo& row : kDataTypes) {
     if (types.empty()) has.Add(row.type);
   }

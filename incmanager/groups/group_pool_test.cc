@@ -261,6 +261,11 @@ TEST_F(GroupPoolTest, WhatNoSuchGroupHasIsNamed) {
   };
   EXPECT_EQ(refused([](GroupSpec* spec) { spec->reproducible = true; }),
             "reproducible: in mode V sums are built in the order of arrival");
+  EXPECT_EQ(refused([](GroupSpec* spec) {
+              spec->mode = Mode::kAugmented;
+              spec->priority_limit = 1;
+            }),
+            "priority_limit: in mode III calls have no priorities");
   EXPECT_EQ(refused([](GroupSpec* spec) { spec->switch_modes["s1"] = Mode::kPooled; }),
             "switch_modes: one switch sums for a group in mode V");
   for (const Policy policy : {Policy::kEdt, Policy::kSpatial, Policy::kTemporal}) {
