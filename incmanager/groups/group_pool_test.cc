@@ -175,28 +175,28 @@ TEST_F(GroupPoolTest, AHostThatDoesNotAnswerIsGivenUpAndItsLateAnswerUndone) {
   EXPECT_EQ(w.world.removed_servers.size(), 1u);
 }
 
+TEST_F(GroupPoolTest, TimeInWhichTheManagerStoodStillIsNotTheHosts) {
+  Begin(Pooled(Path::kNetwork));
+  w.now += 3 * GroupLife::kServerMadeWithin;
+  w.groups()->OnStoodStill(3 * GroupLife::kServerMadeWithin);
+  w.groups()->Tick(w.now);
+  EXPECT_EQ(w.Phase(), "installing");
+  w.now += GroupLife::kServerMadeWithin;
+  w.groups()->Tick(w.now);
+  EXPECT_EQ(Failed().code, ErrorCode::kFallbackLost);
+}
+
 TEST_F(GroupPoolTest, ALostServerEndsItsGroupWithTheHostsName) {
-  for (const bool all : {false, true}) {
-    GroupWorldFixture own(testing::Star(4));
-    own.lending.hosts = {{.host = own.Id("h3"), .all_bytes = 64 << 20}};
-    ASSERT_TRUE(own.groups()->Create(Pooled()).ok());
-    own.JoinAll(2);
-    own.AnswerServers();
-    own.AnswerInstalls();
-    const Group group = *own.groups()->Find("g");
-    own.groups()->OnServerEnded(own.now, own.Id("h2"), group.id, group.generation, "not its");
-    EXPECT_EQ(own.Phase(), "running");
-    if (all) {
-      own.groups()->OnLendingHostLost(own.now, own.Id("h3"), "its daemon is gone");
-    } else {
-      own.groups()->OnServerEnded(own.now, own.Id("h3"), group.id, group.generation, "length");
-    }
-    for (const SessionId session : {100, 101}) {
-      ASSERT_NE(own.Last<Failure>(session), nullptr);
-      EXPECT_EQ(own.Last<Failure>(session)->code, ErrorCode::kFallbackLost);
-      EXPECT_THAT(own.Last<Failure>(session)->message, HasSubstr("h3"));
-      EXPECT_THAT(own.Last<Failure>(session)->message, HasSubstr(all ? "its daemon is gone" : "length"));
-    }
+  Run();
+  const Group group = Now();
+  w.groups()->OnServerEnded(w.now, w.Id("h2"), group.id, group.generation, "not its");
+  EXPECT_EQ(w.Phase(), "running");
+  w.groups()->OnServerEnded(w.now, w.Id("h3"), group.id, group.generation, "length");
+  for (const SessionId session : {100, 101}) {
+    ASSERT_NE(w.Last<Failure>(session), nullptr);
+    EXPECT_EQ(w.Last<Failure>(session)->code, ErrorCode::kFallbackLost);
+    EXPECT_THAT(w.Last<Failure>(session)->message, HasSubstr("h3"));
+    EXPECT_THAT(w.Last<Failure>(session)->message, HasSubstr("length"));
   }
 }
 

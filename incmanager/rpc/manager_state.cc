@@ -59,6 +59,10 @@ void ManagerState::Tick(Nanos now) {
   }
   const bool late = now - ticked_at_ > kStoodStill;
   if (StandsStill(now)) returns_until_ = now + kHeardToBreakIn;
+  if (late && ticked_at_ != 0) {
+    lenders_.OnStoodStill(now - ticked_at_);
+    groups_.OnStoodStill(now - ticked_at_);
+  }
   ticked_at_ = now;
   if (late && !judges_from_) judges_from_ = now + kHearsIn;
   if (!judges_from_ || (now >= *judges_from_ && !late) || now >= *judges_from_ + kJudgesIn) {
