@@ -13,7 +13,7 @@ BUFFER = 8192
 LENDS = "64M"
 # Of 16 places, and 4 buffers more: a window of a group has 64.
 SMALL = ("star-4", "--hosts", "softnic", f"--engine-arg=--pool={20 * BUFFER}", "--wire")
-TREE = ("tree-3-2", "--hosts", "softnic", f"--engine-arg=--pool={20 * BUFFER}", "--wire")
+TREE = ("tree-3-2", "--hosts", "softnic,h1=rxe", f"--engine-arg=--pool={20 * BUFFER}", "--wire")
 
 
 class Lender:
@@ -104,7 +104,7 @@ def test_the_group_of_higher_priority_keeps_its_places(beds, lend, monkeypatch):
 
 
 def test_all_collectives_are_right_with_losses_on_all_links(beds, lend):
-    """One switch sums, whose hosts hang on others."""
+    """One switch sums, whose hosts hang on others, and one of them is on rdma_rxe."""
     bed = beds.get(*TREE)
     lend(bed)
     bed.wire.random_faults(5, drop_ppm=5000)
