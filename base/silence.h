@@ -50,9 +50,11 @@ class Standstill {
   // A look that comes more than `late` after the one before means that he stood still; what waited is heard within `hears_in`.
   constexpr Standstill(Nanos late, Nanos hears_in) : late_(late), hears_in_(hears_in) {}
 
+  // Whether he stood still who looks after `passed`.
+  constexpr bool IsLate(Nanos passed) const { return passed > late_; }
   // He looks, after `passed`. Whether he may judge.
   constexpr bool MayJudge(Nanos now, Nanos passed) {
-    const bool late = passed > late_;
+    const bool late = IsLate(passed);
     if (late && !judges_from_) judges_from_ = now + hears_in_;
     // Not when he has just been late again; but one who is late each time must judge, too.
     if (judges_from_ && (now < *judges_from_ || late) && now < *judges_from_ + kLongestSilence) return false;

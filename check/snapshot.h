@@ -128,10 +128,10 @@ struct Snapshot {
 
   template <typename A>
   static void Header(A& a, Of<A, ControlHeader>& h) {
-    auto& [collective, op, type, invocation, count, root, parts, flags, turn, window, called, last, status,
-           field, culprit] = h;
-    a.Numbers(collective, op, type, invocation, count, root, parts, flags, turn, window, called, last, status,
-              field, culprit);
+    auto& [collective, op, type, invocation, count, root, parts, flags, turn, window, called, last, priority,
+           status, field, culprit] = h;
+    a.Numbers(collective, op, type, invocation, count, root, parts, flags, turn, window, called, last,
+              priority, status, field, culprit);
   }
   template <typename A>
   static void Layout(A& a, Of<A, DataLayout>& l) {

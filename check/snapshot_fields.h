@@ -167,8 +167,8 @@ void Snapshot::Engine(A& a, Of<A, engine::Engine>& engine, uint64_t group_id) {
     Layout(a, layout);
   });
   for (auto& slot : control) {
-    auto& [invocation, arrived, ack_req, header, called_at] = slot;
-    a.Numbers(invocation, arrived, ack_req);
+    auto& [invocation, arrived, ack_req, priority, header, called_at] = slot;
+    a.Numbers(invocation, arrived, ack_req, priority);
     a.Past(called_at, kNoMatter);
     Header(a, header);
   }

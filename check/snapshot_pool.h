@@ -115,9 +115,9 @@ void Snapshot::Inlined(A& a, Of<A, roce::QueuePair>& qp) {
 
 template <typename A>
 void Snapshot::Pooled(A& a, Of<A, engine::Engine>& engine, Of<A, engine::Context>& ctx) {
-  auto& [qp, pool_at, buffer_bytes, own_at, own_taken, priority, opened_end, freed_end, held, whole, fetching,
-         poll, end, let_go, counters] = *ctx.pooled;
-  NotSaved(pool_at, priority);
+  auto& [qp, pool_at, buffer_bytes, own_at, own_taken, opened_end, freed_end, held, whole, fetching, poll,
+         end, let_go, counters] = *ctx.pooled;
+  NotSaved(pool_at);
   check::Regions buffers;
   buffers.Add({static_cast<const uint8_t*>(nullptr), engine.pool_->buffers() * buffer_bytes});
   const size_t own_bytes = OwnBufferBytes(ctx.config.path_mtu);

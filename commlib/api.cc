@@ -1,4 +1,7 @@
 // The C++ interface: checks arguments and hands over to Comm.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <mutex>
 #include <optional>
@@ -10,6 +13,8 @@
 #include "commlib/messages.h"
 #include "commlib/progress.h"
 #include "epic/epic.h"
+#include "epic/priority.h"
+#include "protocol/priority.h"
 
 extern char** environ;
 
@@ -17,6 +22,8 @@ namespace epic {
 namespace {
 
 using internal::Comm;
+
+constexpr double kLeast = ValueOf(kLeastPriority);
 
 Error NotInitialised() { return {ErrorCode::kInvalidArgument, "the communicator is not initialised"}; }
 
@@ -105,10 +112,24 @@ Quantisation Communicator::Quantised() const { return impl_ ? impl_->Quantised()
 void Communicator::SetQuantise(bool on) {
   if (impl_) impl_->SetQuantise(on);
 }
+Error Communicator::SetPriority(double priority) {
+  if (!IsPriority(priority))
+    return {ErrorCode::kInvalidArgument, fmt::format("priority: {} is not a number from 0 on", priority)};
+  if (!impl_) return NotInitialised();
+  impl_->SetPriority(PriorityOf(priority));
+  return {};
+}
 int Communicator::path_mtu() const { return impl_ ? impl_->path_mtu() : 0; }
 
 void Communicator::SetTimeout(std::chrono::milliseconds timeout) {
   if (impl_ && timeout.count() > 0) impl_->SetTimeout(timeout);
+}
+
+double TensorPriority(double remaining, int layers, int layer, double comm, double comp) {
+  const double weight = static_cast<double>(std::max(layers, 1)) / std::max(layer, 1);
+  const double priority = weight * comm / std::max(comp, kLeast) / remaining;
+  // Also if it is no number, as nothing is left of what takes no time.
+  return priority >= kLeast ? std::min(priority, ValueOf(kMostPriority)) : kLeast;
 }
 
 Request::Request() = default;

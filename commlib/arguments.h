@@ -44,6 +44,8 @@ struct GroupAbilities {
   uint32_t levels = 0;  // of switches, in the group's tree
   // The memory in switches has several owners: calls with data ask for it (docs/PROTOCOL-BLOCKS.md).
   bool asks = false;
+  // Control packets may say the call's priority (docs/PROTOCOL-MODE-V.md).
+  bool priorities = false;
 };
 
 // Why a call that has kByHostsFlag goes between the hosts: what switches lack, with where, "operation product

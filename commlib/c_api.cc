@@ -139,6 +139,11 @@ epicResult_t epicCommSetQuantise(epicComm_t comm, int on) {
   return epicSuccess;
 }
 
+epicResult_t epicCommSetPriority(epicComm_t comm, double priority) {
+  if (comm == nullptr) return Invalid("comm is null");
+  return Result(comm->comm.SetPriority(priority));
+}
+
 epicResult_t epicCommShared(epicComm_t comm, int* shares, uint64_t* granted, uint64_t* busy) {
   if (comm == nullptr) return Invalid("comm is null");
   const epic::Sharing sharing = comm->comm.Shared();

@@ -33,13 +33,15 @@ Comm::Comm(const Options& options)
     : fork_depth_(ForkDepth()),
       options_(options),
       alone_(options.size == 1),
-      calls_(kBounceBytes, kMaxInlineBytes) {}
+      calls_(kBounceBytes, kMaxInlineBytes),
+      priority_(PriorityOf(options.priority)) {}
 
 Error Comm::Post(const ControlHeader& header, const void* send, void* recv, bool wait_follows,
                  std::shared_ptr<Call>* out) {
   if (InChild()) return ForkedError();
   auto call = std::make_shared<Call>();
   call->header = header;
+  if (abilities_.priorities && !IsByHosts(header)) call->header.priority = priority_;
   call->send = static_cast<const uint8_t*>(send);
   call->recv = static_cast<uint8_t*>(recv);
   CopyOwnPart(header, static_cast<uint32_t>(options_.rank), call->send, call->recv);

@@ -33,6 +33,7 @@
 #include "commlib/verbs/queue_pair.h"
 #include "commlib/work_batch.h"
 #include "epic/epic.h"
+#include "protocol/priority.h"
 #include "protocol/types.h"
 
 namespace epic::internal {
@@ -89,6 +90,8 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   Quantisation Quantised();
   void SetQuantise(bool on) { quantises_ = on; }
   bool quantises() const { return quantises_; }
+  // As Communicator's.
+  void SetPriority(Priority priority) { priority_ = priority; }
   // As Communicator's. comm_hosts.cc.
   Sharing Shared();
   DatagramCounts CountDatagrams();
@@ -261,6 +264,7 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   std::deque<std::shared_ptr<Call>> open_ ABSL_GUARDED_BY(mutex_);
   CallNumber first_open_ ABSL_GUARDED_BY(mutex_) = 0;
   std::atomic<bool> quantises_ = true;
+  std::atomic<Priority> priority_;                 // of calls made from now on
   Saturation saturation_ ABSL_GUARDED_BY(mutex_);  // of what calls_ has nothing to do with
   bool told_saturation_ ABSL_GUARDED_BY(mutex_) = false;
   bool told_busy_ ABSL_GUARDED_BY(mutex_) = false;

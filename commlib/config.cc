@@ -16,20 +16,21 @@
 #include "commlib/core/host_path.h"
 #include "protocol/abilities.h"
 #include "protocol/modes.h"
+#include "protocol/priority.h"
 #include "protocol/quantise_word.h"
 
 namespace epic::internal {
 namespace {
 
 // The last ones are of programs that use MPI (docs/MPI.md).
-constexpr std::array<std::string_view, 26> kKnown = {
+constexpr std::array<std::string_view, 27> kKnown = {
     "EPIC_GROUP",           "EPIC_RANK",          "EPIC_SIZE",           "EPIC_MANAGER",
     "EPIC_IFNAME",          "EPIC_MODE",          "EPIC_PATH",           "EPIC_ALGORITHM",
     "EPIC_TIMEOUT",         "EPIC_JOIN_TIMEOUT",  "EPIC_SPIN_US",        "EPIC_DEBUG",
     "EPIC_DEBUG_FILE",      "EPIC_MPI",           "EPIC_MPI_REPORT",     "EPIC_MPI_MIN_BYTES",
     "EPIC_MPI_MAX_BYTES",   "EPIC_MAX_BYTES",     "EPIC_TYPES",          "EPIC_QUANTISE",
     "EPIC_MANAGER_TIMEOUT", "EPIC_MPI_FROM_CALL", "EPIC_MPI_FROM_BYTES", "EPIC_MPI_KEEP",
-    "EPIC_MANAGER_AWAY",    "EPIC_RECEIVES"};
+    "EPIC_MANAGER_AWAY",    "EPIC_RECEIVES",      "EPIC_PRIORITY"};
 
 // Of what starts programs, and of what tests run: in the environment of a program, and none of its business.
 constexpr std::array<std::string_view, 18> kOthers = {
@@ -125,6 +126,20 @@ Error ReadQuantiseOf(const char* name, const Environment& environment, Options* 
                                    kLeastScale, kLargestScale));
 }
 
+// Of what no priority can be the option stays as it is: afterwards it is one.
+Error ReadPriority(Environment* environment, double* priority) {
+  constexpr char kName[] = "EPIC_PRIORITY";
+  const char* const text = environment->Get(kName);
+  double value = *priority == 0 ? ValueOf(kDefaultPriority) : *priority;
+  if (*priority == 0 && text != nullptr && !ReadNumber(text, &value)) value = -1;
+  if (IsPriority(value)) {
+    *priority = ValueOf(PriorityOf(value));
+    return {};
+  }
+  return InvalidOption(fmt::format("priority ({}): {} is not a number from 0 on", kName,
+                                   *priority == 0 ? text : fmt::to_string(value)));
+}
+
 void ReadText(const char* name, const Environment& environment, std::string* value) {
   if (value->empty()) environment.Text(name, value);
 }
@@ -201,6 +216,7 @@ Error ResolveOptions(const GetEnv& get_env, Options* options, const std::string&
         fmt::format("receives (Options::receives, EPIC_RECEIVES): {} is not a number from {} to {}",
                     options->receives, kLeastReceives, kMostReceives));
   }
+  if (Error e = ReadPriority(&environment, &options->priority); !e.ok()) return e;
   if (Error e = ReadQuantiseOf("EPIC_QUANTISE", environment, options); !e.ok()) return e;
   if (options->timeout.count() == 0) options->timeout = std::chrono::minutes(30);
   if (options->manager_timeout.count() == 0) options->manager_timeout = kManagerTimeout;

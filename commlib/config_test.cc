@@ -257,6 +257,32 @@ TEST(ConfigTest, PathsAndAlgorithmsHaveNames) {
   EXPECT_EQ(options.algorithm, HostAlgorithm::kMulticast);
 }
 
+TEST(ConfigTest, APriorityIsClampedAndNoNumberIsNone) {
+  const Options blank{.rank = 0, .size = 2, .manager = "m:1"};
+  const auto resolved = [&](const GetEnv& environment, double said = 0) {
+    Options options = blank;
+    options.priority = said;
+    EXPECT_TRUE(ResolveOptions(environment, &options).ok());
+    return options.priority;
+  };
+  EXPECT_EQ(resolved(From({})), 1);
+  EXPECT_EQ(resolved(From({{"EPIC_PRIORITY", "2.5"}})), 2.5);
+  EXPECT_EQ(resolved(From({{"EPIC_PRIORITY", "0"}})), 1 / 65536.0);
+  EXPECT_EQ(resolved(From({{"EPIC_PRIORITY", "1e9"}})), 65535);
+  EXPECT_EQ(resolved(From({{"EPIC_PRIORITY", "x"}}), 0.5), 0.5) << "the program has said it";
+  for (const char* wrong : {"-1", "nan", "inf", "high", ""}) {
+    Options options = blank;
+    const Error error = ResolveOptions(From({{"EPIC_PRIORITY", wrong}}), &options);
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << wrong;
+    EXPECT_EQ(error.message(),
+              std::string("priority (EPIC_PRIORITY): ") + wrong + " is not a number from 0 on");
+  }
+  Options options = blank;
+  options.priority = -2;
+  EXPECT_EQ(ResolveOptions(From({}), &options).message(),
+            "priority (EPIC_PRIORITY): -2 is not a number from 0 on");
+}
+
 TEST(ConfigTest, ReceivesHaveBounds) {
   const Options blank{.rank = 0, .size = 2, .manager = "m:1"};
   Options options = blank;

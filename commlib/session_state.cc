@@ -107,6 +107,7 @@ GroupAbilities AbilitiesOf(const proto::Joined& joined) {
   out.hosts_reach = joined.hosts_reach();
   out.why_not_hosts = joined.path_reason();
   out.asks = joined.asks();
+  out.priorities = joined.priorities();
   if (joined.operations().empty() && joined.lacks().empty()) {
     out.hosts_reach = false;  // its switches know of no calls whose data go elsewhere
     out.has = Abilities::First();

@@ -182,6 +182,19 @@ TEST(SessionStateTest, AGroupsScaleIsToldOnEitherPath) {
   }
 }
 
+TEST(SessionStateTest, PrioritiesAreSaidToSwitchesThatTakeThem) {
+  for (const bool takes : {true, false}) {
+    for (const auto path : {proto::PATH_NETWORK, proto::PATH_HOSTS}) {
+      proto::ServerMessage message;
+      message.mutable_joined()->set_path(path);
+      message.mutable_joined()->set_priorities(takes);
+      SessionState state;
+      EXPECT_FALSE(state.OnMessage(message));
+      EXPECT_EQ(state.joined()->abilities.priorities, takes && path == proto::PATH_NETWORK);
+    }
+  }
+}
+
 TEST(SessionStateTest, BlocksAreToldOnEitherPath) {
   for (const auto path : {proto::PATH_NETWORK, proto::PATH_HOSTS}) {
     proto::ServerMessage message;

@@ -11,6 +11,9 @@ namespace {
 // A switch keeps so many of a group, of which the oldest may still be repeated and none before it.
 constexpr size_t kKeptCalls = 2 * static_cast<size_t>(kMaxOpenInvocations);
 
+// Far beyond what a group ever counts to, so that indices of its calls can be added to it.
+constexpr Index kMostIndex = Index{1} << 62;
+
 // What an accumulator of the type is made of.
 DataType AccumulatorType(DataType type) { return AccumulatorFactor(type) == 1 ? type : DataType::kFloat32; }
 
@@ -57,6 +60,7 @@ std::string_view Sums::Open(std::span<const uint8_t> bytes) {
   if (reduces && !CanReduce(header.op, header.type)) return "header";
   if (reduces && AccumulatorFactor(header.type) > group_.accumulator_mtus) return "header";
   const DataLayout layout = LayoutOf(header, group_.path_mtu, group_.message_packets);
+  if (open->control_index > kMostIndex) return "control_index";
   if (!calls_.empty() &&
       open->control_index < calls_.back().open.control_index + calls_.back().layout.indices()) {
     return "control_index";

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 
 #include "reduce/reduce.h"
 
@@ -99,6 +100,14 @@ TEST_F(SumsTest, WhatIsMalformedIsNamed) {
   refused.status = ControlStatus::kMismatch;
   EXPECT_EQ(Open(refused, 3), "header");
   EXPECT_EQ(Open(AllReduceOf(64), 2), "control_index") << "within the call before it";
+}
+
+// The next call's would be compared with where this one ends.
+TEST_F(SumsTest, NoCallBeginsWhereIndicesEnd) {
+  for (const Index at : {std::numeric_limits<Index>::max(), (Index{1} << 62) + 1})
+    EXPECT_EQ(Open(AllReduceOf(64), at), "control_index") << at;
+  EXPECT_EQ(Open(AllReduceOf(64), Index{1} << 62), "");
+  EXPECT_EQ(Open(AllReduceOf(64), 5), "control_index") << "before the one before";
 }
 
 TEST_F(SumsTest, ATypeWhoseSumsHaveNoRoomIsNoCallOfTheGroup) {

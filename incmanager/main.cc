@@ -241,6 +241,10 @@ class Commands {
     AddPlacementOptions(create, &create_);
     create.AddFlag("--reproducible", &create_.reproducible,
                    "sums in the order of children, the same bits each time; takes more switch memory");
+    create.Add(
+        "--priority-limit", &create_.priority_limit,
+        "of mode pooled: the most that the priority of a call counts, from 2^-16 to 65535; else there is "
+        "no limit");
     create
         .Add("--inline-bytes", &create_.inline_bytes,
              "calls with at most so many bytes of data, all ranks' shares together, are one message; "

@@ -44,6 +44,7 @@ std::string ForEachItem(std::string_view list, const auto& add) {
 Abilities Abilities::All() {
   Abilities all;
   all.turns = true;
+  all.priorities = true;
   for (const TypeInfo& row : kDataTypes) all.Add(row.type);
   for (const OpInfo& row : kReduceOps) all.Add(row.op);
   return all;
@@ -73,6 +74,7 @@ bool Abilities::Has(ReduceOp op) const { return FindOp(op) != nullptr && (ops_ &
 Abilities Abilities::With(const Abilities& other) const {
   Abilities both = *this;
   both.turns = turns && other.turns;
+  both.priorities = priorities && other.priorities;
   both.types_ &= other.types_;
   both.ops_ &= other.ops_;
   return both;
@@ -89,6 +91,7 @@ Abilities Abilities::Within(uint32_t factor) const {
 Abilities Abilities::Lacking(const Abilities& other) const {
   Abilities lacking = other;
   lacking.turns = false;
+  lacking.priorities = false;
   lacking.types_ &= ~types_;
   lacking.ops_ &= ~ops_;
   return lacking;

@@ -1,6 +1,6 @@
 // The types and operations that somebody has: a switch, all switches of a group, or nobody yet who is asked
-// for them. Of switches also whether they know of parts that take turns (ControlHeader::turn), which no call
-// needs.
+// for them. Of switches also whether they know of parts that take turns (ControlHeader::turn) and of
+// priorities (ControlHeader::priority), which no call needs.
 #pragma once
 
 #include <bit>
@@ -17,6 +17,7 @@ namespace epic {
 class Abilities {
  public:
   bool turns = false;
+  bool priorities = false;
 
   // All of this version.
   static Abilities All();

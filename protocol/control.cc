@@ -12,7 +12,8 @@ constexpr uint8_t kVersion = 1;
 // Offsets in the header; what lies between and behind is zero.
 constexpr size_t kMagicAt = 0, kVersionAt = 4, kCollectiveAt = 5, kOpAt = 6, kTypeAt = 7, kInvocationAt = 8,
                  kCountAt = 16, kRootAt = 24, kPartsAt = 28, kFlagsAt = 32, kStatusAt = 36, kFieldAt = 37,
-                 kCulpritAt = 40, kTurnAt = 44, kWindowAt = 48, kCalledAt = 52, kLastAt = 53, kUnusedAt = 54;
+                 kCulpritAt = 40, kTurnAt = 44, kWindowAt = 48, kCalledAt = 52, kLastAt = 53, kUnusedAt = 54,
+                 kPriorityAt = 56, kUnusedBehindAt = 60;
 
 template <typename T>
 void Put(std::span<uint8_t> out, size_t at, T value) {
@@ -55,6 +56,7 @@ void Encode(const ControlHeader& header, std::span<uint8_t, kControlBytes> out) 
   if (IsRequest(header) && !IsFatal(header.status)) Put(out, kWindowAt, header.window);
   Put(out, kCalledAt, static_cast<uint8_t>(header.called));
   Put(out, kLastAt, header.last);
+  Put(out, kPriorityAt, header.priority);
 }
 
 std::optional<ControlHeader> DecodeControl(std::span<const uint8_t> bytes) {
@@ -78,9 +80,10 @@ std::optional<ControlHeader> DecodeControl(std::span<const uint8_t> bytes) {
   h.window = Get<uint32_t>(bytes, kWindowAt);
   h.called = static_cast<DataType>(bytes[kCalledAt]);
   h.last = bytes[kLastAt];
-  const bool rest_is_zero =
-      bytes[kFieldAt + 1] == 0 && bytes[kFieldAt + 2] == 0 &&
-      std::all_of(bytes.begin() + kUnusedAt, bytes.end(), [](uint8_t b) { return b == 0; });
+  h.priority = Get<uint32_t>(bytes, kPriorityAt);
+  const bool rest_is_zero = bytes[kFieldAt + 1] == 0 && bytes[kFieldAt + 2] == 0 &&
+                            Get<uint16_t>(bytes, kUnusedAt) == 0 &&
+                            Get<uint32_t>(bytes, kUnusedBehindAt) == 0;
   const bool has_stray_turn = h.turn != 0 && h.status != ControlStatus::kOk;
   const bool asks = IsRequest(h) && !IsFatal(h.status);
   const bool is_busy = h.status == ControlStatus::kBusy;

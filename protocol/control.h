@@ -79,6 +79,9 @@ struct ControlHeader {
   // last block of each part holds, in all slices of the call alike. Of all others kNone and 0.
   DataType called = DataType::kNone;
   uint8_t last = 0;
+  // Of a call in a group whose payloads lie in a pool (priority.h): its priority; 0: the rank says none. In
+  // all other groups, and in what switches send, 0. Not compared.
+  uint32_t priority = 0;
   // Meaningful on the way down; kOk on the way up unless a switch below has found a mismatch.
   ControlStatus status = ControlStatus::kOk;
   ControlField field = ControlField::kNone;
@@ -126,7 +129,7 @@ std::optional<ControlHeader> DecodeControl(std::span<const uint8_t> bytes);
 std::optional<ControlHeader> HeaderOf(std::span<const uint8_t> message);
 
 // The first field in which two requests differ, kNone if they agree; in the order of docs/PROTOCOL.md,
-// section 3. Status, field, culprit and window are not compared.
+// section 3. Status, field, culprit, window and priority are not compared.
 ControlField FirstDifference(const ControlHeader& a, const ControlHeader& b);
 
 // A field's name for error messages, for example "count".

@@ -95,10 +95,21 @@ TEST(ControlTest, OfACallInBlocksTheLastSliceAloneEndsShort) {
     EXPECT_EQ(CalledElements(InBlocks({.type = DataType::kFloat32, .count = whole})), whole);
 }
 
+TEST(ControlTest, APriorityIsNotCompared) {
+  ControlHeader h = Sample();
+  h.priority = 0x89abcdef;
+  std::array<uint8_t, kControlBytes> bytes;
+  Encode(h, bytes);
+  EXPECT_EQ((std::array{bytes[56], bytes[57], bytes[58], bytes[59]}),
+            (std::array<uint8_t, 4>{0xef, 0xcd, 0xab, 0x89}));
+  EXPECT_EQ(DecodeControl(bytes), h);
+  EXPECT_EQ(FirstDifference(h, Sample()), ControlField::kNone);
+}
+
 TEST(ControlTest, RefusesEveryByteThatMustBeZeroOrKnown) {
   std::array<uint8_t, kControlBytes> good;
   Encode(Sample(), good);
-  for (const size_t at : {0, 1, 2, 3, 4, 5, 36, 37, 38, 39, 44, 48, 52, 53, 54, 63}) {
+  for (const size_t at : {0, 1, 2, 3, 4, 5, 36, 37, 38, 39, 44, 48, 52, 53, 54, 55, 60, 63}) {
     auto bad = good;
     bad[at] = 0xff;
     EXPECT_EQ(DecodeControl(bad), std::nullopt) << "byte " << at;

@@ -29,6 +29,9 @@ struct GroupParameters {
   uint64_t block = 0;        // its memory at the switch is this block, of several owners; 0: its own
   uint64_t block_bytes = 0;  // that the block is to have at least, for this owner
   Nanos prompt_ns = 20 * kMillisecond;  // first wait before a switch prompts a silent child
+  // Of a group whose payloads lie in a pool: the most that a call's priority counts (priority.h); 0: no
+  // limit.
+  uint32_t priority_limit = 0;
 };
 
 // Message is proto::GroupConfig, which this folder does not know. These two are the only places that take it
@@ -52,6 +55,7 @@ constexpr GroupParameters ParametersOf(const Message& message) {
                       .block = message.block(),
                       .block_bytes = message.block_bytes()};
   if (out.accumulator_mtus == 0) out.accumulator_mtus = message.narrow() ? 1 : 2;
+  out.priority_limit = message.priority_limit();
   if (message.prompt_ns() != 0) out.prompt_ns = static_cast<Nanos>(message.prompt_ns());
   return out;
 }
@@ -73,6 +77,7 @@ constexpr void SetParameters(const GroupParameters& parameters, Message* message
   message->set_accumulator_mtus(parameters.accumulator_mtus);
   message->set_block(parameters.block);
   message->set_block_bytes(parameters.block_bytes);
+  message->set_priority_limit(parameters.priority_limit);
   message->set_prompt_ns(static_cast<uint64_t>(parameters.prompt_ns));
 }
 

@@ -59,7 +59,6 @@ class PoolShape {
           group.rank_host.push_back(host);
       }
       group.server_host = of_.Below(2) == 0 ? kPoolHosts - 1 : static_cast<int>(of_.Below(kPoolHosts));
-      group.priority = static_cast<uint32_t>(1 + of_.Below(4)) << 16;
     }
     return groups;
   }
@@ -83,6 +82,7 @@ void RunPool(uint64_t seed, const FaultRates& faults, int calls_of_each, PoolRun
       ControlHeader header = RandomHeader(world.choices(), world.ranks(g), 3000);
       if (k % 2 == 1) ChooseType(shape.of(), &header);
       if (k % 4 == 3) PutInBlocks(&header);
+      header.priority = static_cast<uint32_t>(shape.of().Below(5)) << 16;
       by_group.back().emplace_back(header, world.ranks(g), 1000 * g + k);
     }
   }
@@ -117,6 +117,39 @@ void RunPools(const FaultRates& faults, int calls_of_each, uint64_t seeds) {
 
 constexpr FaultRates kPoolFaults = {
     .loss_ppm = 10000, .cut_ppm = 20000, .duplicate_ppm = 10000, .delay_ppm = 10000};
+
+// One of lowest priority beside two of the highest, which call all the time: it ends all the same.
+TEST(PoolWorldTest, AGroupThatAlwaysLosesEnds) {
+  constexpr uint32_t kMtu = 256, kPlaces = 2;
+  World world({.tree = Star(kPoolHosts),
+               .first_group = false,
+               .path_mtu = kMtu,
+               .accumulator_mtus = 4,
+               .pool = engine::PoolConfig{.bytes = size_t{kPlaces + 16} * 4 * kMtu,
+                                          .buffer_bytes = 4 * kMtu,
+                                          .policy = engine::PoolPolicy::kPriority,
+                                          .most_places = kPlaces}},
+              1);
+  std::vector<Calls> by_group(3);
+  for (int g = 0; g < 3; ++g) {
+    ASSERT_EQ(world.AddGroup({.mode = engine::Mode::kAugmented, .rank_host = {0, 1, 2, 3}, .server_host = 5}),
+              g);
+    for (int k = 0; k < (g == 0 ? 2 : 12); ++k) {
+      by_group[static_cast<size_t>(g)].emplace_back(
+          ControlHeader{.collective = Collective::kAllReduce,
+                        .op = ReduceOp::kSum,
+                        .type = DataType::kInt32,
+                        .count = 2000,
+                        .priority = g == 0 ? kLeastPriority : kMostPriority},
+          4, 1000 * g + k);
+    }
+  }
+  ASSERT_TRUE(RunCalls(world, by_group, 0, 60 * kSecond));
+  const engine::Pool& pool = *world.engine(0).pool();
+  EXPECT_EQ(pool.counters(2).evictions + pool.counters(3).evictions, 0u) << "nobody loses to it";
+  EXPECT_GT(pool.counters(1).passes, 0u);
+  EXPECT_GT(world.server(0).parts(), 0);
+}
 
 TEST(PoolWorldTest, RandomCallsOfGroupsInOnePool) { RunPools(kPoolFaults, 12, 40); }
 TEST(PoolWorldTest, HeavyLoss) { RunPools({.loss_ppm = 100000}, 6, 10); }

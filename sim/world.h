@@ -47,7 +47,6 @@ struct GroupSpec {
   // Its payloads lie in the pool of the one switch that its hosts are below, and this host is its fallback
   // server, as no rank's.
   std::optional<int> server_host = std::nullopt;
-  uint32_t priority = 1u << 16;  // of its places there: 16.16 bits
   // Its ranks call each other alone: no switch has a context of it, and none of their calls may go by one.
   bool by_hosts_alone = false;
 };

@@ -34,7 +34,6 @@ engine::GroupConfig ContextOf(const GroupSpec& spec, size_t s, const WorldConfig
   context.mode = spec.mode.At(s);
   context.block = spec.block;
   context.block_bytes = spec.block_bytes;
-  context.priority = spec.priority;
   return context;
 }
 

@@ -17,10 +17,10 @@ class EnginePoolEndTest : public EnginePoolTest {
   // A split index whose sum the server has been asked for.
   void UntilTheFetch() {
     MakePool(1, 8);
-    Install(PoolGroup(1, 2, 1 << 16));
-    Install(PoolGroup(2, 1, 2 << 16));
+    Install(PoolGroup(1, 2));
+    Install(PoolGroup(2, 1));
     Call(1, 2, 2);
-    Call(2, 1, 1);
+    Call(2, 1, 1, 2 << 16);
     Data(1, 0, 1, 1);
     Data(2, 0, 1, 5);
     Data(1, 1, 1, 2);
@@ -103,10 +103,10 @@ TEST_F(EnginePoolEndTest, ARefusalOfWhatWasNotSentIsDropped) {
 
 TEST_F(EnginePoolEndTest, ARefusalOfAPartEndsTheLeg) {
   MakePool(1, 8);
-  Install(PoolGroup(1, 2, 1 << 16));
-  Install(PoolGroup(2, 1, 2 << 16));
+  Install(PoolGroup(1, 2));
+  Install(PoolGroup(2, 1));
   Call(1, 2, 1);
-  Call(2, 1, 1);
+  Call(2, 1, 1, 2 << 16);
   silent = true;
   Data(1, 0, 1, 1);
   Data(2, 0, 1, 5);
@@ -124,10 +124,10 @@ TEST_F(EnginePoolEndTest, ARefusalOfAPartEndsTheLeg) {
 
 TEST_F(EnginePoolEndTest, PartsThatAreLostComeAgain) {
   MakePool(1, 8);
-  Install(PoolGroup(1, 2, 1 << 16));
-  Install(PoolGroup(2, 1, 2 << 16));
+  Install(PoolGroup(1, 2));
+  Install(PoolGroup(2, 1));
   Call(1, 2, 1);
-  Call(2, 1, 1);
+  Call(2, 1, 1, 2 << 16);
   silent = true;
   Data(1, 0, 1, 1);
   Data(2, 0, 1, 5);
@@ -214,11 +214,11 @@ TEST_F(EnginePoolTurnTest, AGroupThatHasFailedWaitsNoMore) {
 // is what it were at the switch alone.
 TEST_F(EnginePoolTurnTest, BlocksGoToTheServerAsTheyAreSummed) {
   ASSERT_TRUE(engine.MakePool({.bytes = 9 * 1024, .buffer_bytes = 1024, .most_places = 1}).ok());
-  GroupConfig config = PoolGroup(1, 2, 1 << 16);
+  GroupConfig config = PoolGroup(1, 2);
   config.accumulator_mtus = 4;
   Install(config);
-  Install(PoolGroup(2, 1, 2 << 16));
-  Call(2, 1, 3);
+  Install(PoolGroup(2, 1));
+  Call(2, 1, 3, 2 << 16);
   Data(2, 0, 1, -1);
   AcknowledgeAll(2, 1, 1);
   ControlHeader call{.collective = Collective::kAllReduce,
@@ -293,9 +293,9 @@ TEST_F(EnginePoolEndTest, AMismatchLeavesNothingInThePool) {
 
 TEST_F(EnginePoolEndTest, AMismatchEndsWhatIsUnderWayToTheServer) {
   MakePool(1, 8);
-  Install(PoolGroup(1, 2, 1 << 16));
-  Install(PoolGroup(2, 1, 2 << 16));
-  Call(2, 1, 1);
+  Install(PoolGroup(1, 2));
+  Install(PoolGroup(2, 1));
+  Call(2, 1, 1, 2 << 16);
   ControlHeader call{
       .collective = Collective::kAllReduce, .op = ReduceOp::kSum, .type = DataType::kInt32, .count = 64};
   Header(1, 0, call);
@@ -327,10 +327,10 @@ TEST_F(EnginePoolEndTest, WhatIsStoppedOrRemovedHasNothingInThePool) {
 
 TEST_F(EnginePoolEndTest, RemovedWhileAPartIsUnderWay) {
   MakePool(1, 8);
-  Install(PoolGroup(1, 2, 1 << 16));
-  Install(PoolGroup(2, 1, 2 << 16));
+  Install(PoolGroup(1, 2));
+  Install(PoolGroup(2, 1));
   Call(1, 2, 1);
-  Call(2, 1, 1);
+  Call(2, 1, 1, 2 << 16);
   silent = true;
   Data(1, 0, 1, 1);
   Data(2, 0, 1, 5);
@@ -364,6 +364,12 @@ TEST_F(EnginePoolEndTest, WhichPoolsAndGroupsThereMayBe) {
   EXPECT_EQ(refused([](GroupConfig& c) { c.mode = kDefaultMode; }),
             "server: not in mode II, whose memory is its own");
   EXPECT_EQ(refused([](GroupConfig& c) { c.server.reset(); }), "server: a group in mode V needs one");
+  EXPECT_EQ(refused([](GroupConfig& c) {
+              c.server.reset();
+              c.mode = kDefaultMode;
+              c.priority_limit = 1;
+            }),
+            "priority_limit: only calls in a pool have priorities");
   EXPECT_EQ(refused([](GroupConfig& c) {
               c.parent = c.server;
               c.parent->local_qpn = Qpn{0x10e};

@@ -18,7 +18,8 @@ int32_t Element(uint64_t group, uint32_t rank, size_t call, size_t p, size_t w) 
 
 struct Program {
   size_t calls = 1;
-  size_t packets = 4;  // of each call
+  size_t packets = 4;     // of each call
+  uint64_t priority = 0;  // of rank 0 in the first
 };
 
 // A rank: a NIC, and the messages of its AllReduces, which it posts as its window allows.
@@ -29,7 +30,8 @@ class HostEnd final : public roce::Memory, public roce::PacketSink {
         qp_({.local_ip = group.children[rank].remote_ip,
              .local_qpn = group.children[rank].remote_qpn,
              .policy = {.retry_7_is_forever = true}}) {
-    for (size_t call = 0; call < program.calls; ++call) AddCall(group, rank, call, program.packets);
+    for (size_t call = 0; call < program.calls; ++call)
+      AddCall(group, rank, call, program.packets, program.priority);
     received_.resize(given_.size());
     const EndpointConfig& end = group.children[rank];
     EXPECT_EQ(qp_.Modify({.state = roce::QpState::kInit}), roce::ModifyResult::kOk);
@@ -88,14 +90,16 @@ class HostEnd final : public roce::Memory, public roce::PacketSink {
     uint32_t call = 0;
   };
 
-  void AddCall(const GroupConfig& group, uint32_t rank, size_t call, size_t packets) {
+  // Ranks say different priorities, or none.
+  void AddCall(const GroupConfig& group, uint32_t rank, size_t call, size_t packets, uint64_t priority) {
     Index end = messages_.empty() ? 0 : messages_.back().end;
     const size_t words = group.path_mtu / 4;
     const ControlHeader header{.collective = Collective::kAllReduce,
                                .op = ReduceOp::kSum,
                                .type = DataType::kInt32,
                                .invocation = call,
-                               .count = packets * words};
+                               .count = packets * words,
+                               .priority = static_cast<uint32_t>((priority + rank + call) % 5) << 16};
     messages_.push_back({given_.size(), kControlBytes, ++end, true, static_cast<uint32_t>(call)});
     given_.resize(given_.size() + kControlBytes);
     Encode(header, std::span(given_).last<kControlBytes>());
@@ -184,10 +188,10 @@ class PoolWorld final : public Effects {
     const uint64_t groups = Draw(1, 3);
     for (uint64_t id = 1; id <= groups; ++id) {
       const auto ranks = static_cast<uint32_t>(Draw(1, 4));
-      const GroupConfig group = PoolGroup(id, ranks, static_cast<uint32_t>(Draw(1, 4)) << 16);
+      const GroupConfig group = PoolGroup(id, ranks);
       const auto installed = engine.Install(group);
       EXPECT_TRUE(installed.ok()) << installed.status();
-      programs_.push_back({.calls = Draw(1, 4), .packets = Draw(1, 9)});
+      programs_.push_back({.calls = Draw(1, 4), .packets = Draw(1, 9), .priority = Draw(0, 4)});
       servers_.emplace_back(group);
       for (uint32_t rank = 0; rank < ranks; ++rank)
         hosts_.push_back({id, rank, HostEnd(group, rank, programs_.back())});

@@ -15,10 +15,10 @@ constexpr auto kRunning = GroupState::kRunning;
 // DSA, section III-C and Fig. 3: job 1 has four workers, job 2 has two and more priority.
 TEST_F(EnginePoolTest, ThePapersExample) {
   MakePool(1, 8);
-  Install(PoolGroup(1, 4, 1 << 16));
-  Install(PoolGroup(2, 2, 2 << 16));
+  Install(PoolGroup(1, 4));
+  Install(PoolGroup(2, 2));
   Call(1, 4, 1);
-  Call(2, 2, 1);
+  Call(2, 2, 1, 2 << 16);
   Data(1, 0, 1, 1);
   Data(1, 1, 1, 2);
   EXPECT_EQ(Heard(1), "");
@@ -59,9 +59,9 @@ TEST_F(EnginePoolTest, WithRoomNothingGoesToTheServer) {
 TEST_F(EnginePoolTest, AResultKeepsItsPlaceUntilAllHaveAcknowledgedIt) {
   MakePool(1, 7);
   Install(PoolGroup(1, 2));
-  Install(PoolGroup(2, 2, 5 << 16));
+  Install(PoolGroup(2, 2));
   Call(1, 2, 1);
-  Call(2, 2, 1);
+  Call(2, 2, 1, 5 << 16);
   Data(1, 0, 1, 1);
   Data(1, 1, 1, 2);
   Acknowledge(1, 0, 1);
@@ -79,10 +79,10 @@ TEST_F(EnginePoolTest, AResultKeepsItsPlaceUntilAllHaveAcknowledgedIt) {
 
 TEST_F(EnginePoolTest, ARepetitionEntersNoSecondSum) {
   MakePool(1, 8);
-  Install(PoolGroup(1, 3, 1 << 16));
-  Install(PoolGroup(2, 2, 2 << 16));
+  Install(PoolGroup(1, 3));
+  Install(PoolGroup(2, 2));
   Call(1, 3, 1);
-  Call(2, 2, 1);
+  Call(2, 2, 1, 2 << 16);
   Data(1, 0, 1, 1);
   Data(2, 0, 1, 100);
   Data(2, 1, 1, 100);
@@ -114,10 +114,10 @@ TEST_F(EnginePoolTest, WhoLosesGoesToTheServerByItself) {
 
 TEST_F(EnginePoolTest, TheLastContributionOfASplitIndexAsksForNoPlace) {
   MakePool(1, 8);
-  Install(PoolGroup(1, 2, 1 << 16));
-  Install(PoolGroup(2, 2, 9 << 16));
+  Install(PoolGroup(1, 2));
+  Install(PoolGroup(2, 2));
   Call(1, 2, 1);
-  Call(2, 2, 1);
+  Call(2, 2, 1, 9 << 16);
   Data(1, 0, 1, 1);
   Data(2, 0, 1, 10);
   EXPECT_EQ(Heard(1), "OPEN 0, PART 1: 1");
@@ -275,9 +275,9 @@ TEST_F(EnginePoolTest, AResultThatTakesTheSlotOfAnOlderOneLosesNoBuffer) {
 
 TEST_F(EnginePoolTest, PartsOfSixteenBitElementsAreNotRounded) {
   MakePool(1, 8);
-  Install(PoolGroup(1, 2, 1 << 16));
-  Install(PoolGroup(2, 1, 2 << 16));
-  Call(2, 1, 1);
+  Install(PoolGroup(1, 2));
+  Install(PoolGroup(2, 1));
+  Call(2, 1, 1, 2 << 16);
   for (const uint32_t rank : {0u, 1u}) {
     Header(1, rank,
            {.collective = Collective::kAllReduce,

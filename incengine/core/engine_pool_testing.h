@@ -134,7 +134,7 @@ class LegEnd final : public roce::Memory, public roce::PacketSink {
 };
 
 // Group g has ranks on ports from 4 (g - 1) on, and QPNs from 0x100 g on; its leg is on kServerPort.
-inline GroupConfig PoolGroup(uint64_t id, uint32_t ranks, uint32_t priority = kDefaultPriority) {
+inline GroupConfig PoolGroup(uint64_t id, uint32_t ranks) {
   const auto base = static_cast<uint32_t>(id);
   const auto end = [&](uint32_t number) {
     return EndpointConfig{.local_qpn = Qpn{0x100 * base + number},
@@ -163,7 +163,6 @@ inline GroupConfig PoolGroup(uint64_t id, uint32_t ranks, uint32_t priority = kD
   config.server->remote_ip = kServerIp;
   config.server->remote_qpn = Qpn{0x200 + base};
   config.server->port = kServerPort;
-  config.priority = priority;
   return config;
 }
 
@@ -261,13 +260,14 @@ class EnginePoolTest : public testing::Test, public Effects {
   }
 
   // The first call of a group: an AllReduce of so many packets of 64 INT32. Its index is 0, its data follow.
-  void Call(uint64_t group, uint32_t ranks, uint64_t packets) {
+  void Call(uint64_t group, uint32_t ranks, uint64_t packets, Priority priority = kDefaultPriority) {
     for (uint32_t rank = 0; rank < ranks; ++rank) {
       Header(group, rank,
              {.collective = Collective::kAllReduce,
               .op = ReduceOp::kSum,
               .type = DataType::kInt32,
-              .count = 64 * packets});
+              .count = 64 * packets,
+              .priority = priority});
     }
     for (uint32_t rank = 0; rank < ranks; ++rank) Acknowledge(group, rank, 0);
     packets_of[group] = packets;

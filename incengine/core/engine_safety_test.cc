@@ -48,6 +48,17 @@ TEST_F(EngineTest, MalformedPacketsChangeNothing) {
   EXPECT_EQ(context().children[0].progress.up_epsn, 1);
 }
 
+// Earlier versions would not take it. Mode I: TerminatedTest.APriorityEndsTheGroup.
+TEST_F(EngineTest, OnlyInAPoolACallHasAPriority) {
+  Install(true);
+  const ControlHeader header{.collective = Collective::kBarrier, .priority = 1};
+  std::array<uint8_t, kControlBytes> bytes;
+  Encode(header, bytes);
+  Deliver(From(0, Psn(kInPsn), Opcode::kRcSendOnlyImm, bytes));
+  EXPECT_EQ(drops, std::vector{DropReason::kBadControl});
+  EXPECT_EQ(context().children[0].progress.up_epsn, 0);
+}
+
 // So that an acknowledgement of the switch cannot meet a Read (docs/SOFTNIC.md, What rdma_rxe takes our
 // packets for). Mode I: TerminatedTest.WritesAndReadsAreRefused.
 TEST_F(EngineTest, ReadsAndWritesAreNotAnswered) {

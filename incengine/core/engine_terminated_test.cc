@@ -247,6 +247,15 @@ TEST_F(TerminatedTest, AMalformedControlPacketEndsTheGroup) {
   ExpectAborted(0, 1);
 }
 
+TEST_F(TerminatedTest, APriorityEndsTheGroup) {
+  InstallTerminated(true);
+  ControlHeader header = Call(64);
+  header.priority = 1;
+  Header(0, 0, header);
+  EXPECT_EQ(drops, std::vector{DropReason::kBadControl});
+  ExpectAborted(1, 0);
+}
+
 TEST_F(TerminatedTest, AControlPacketOfAnotherInvocationEndsTheGroup) {
   InstallTerminated(true);
   ControlHeader header = Call(64);

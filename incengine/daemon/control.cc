@@ -90,6 +90,7 @@ proto::EngineInfo SwitchControl::Describe() const {
     if (abilities.Has(row.op)) capability.add_operations(std::string(row.name));
   }
   capability.set_turns(abilities.turns);
+  capability.set_priorities(abilities.priorities);
   capability.set_blocks(true);
   capability.set_group_ports(true);
   capability.set_max_path_mtu(switch_.config().max_payload);

@@ -76,6 +76,7 @@ TEST_F(DaemonTest, DescribesItself) {
   EXPECT_THAT(info.capability().operations(), ElementsAre("sum", "min", "max", "product", "band", "bor",
                                                           "bxor", "land", "lor", "saturating_sum"));
   EXPECT_TRUE(info.capability().turns());
+  EXPECT_TRUE(info.capability().priorities());
   EXPECT_EQ(info.capability().max_path_mtu(), 4096u);
   EXPECT_EQ(info.capability().arena_bytes(), 65536u);
   EXPECT_EQ(info.capability().arena_free_bytes(), 65536u);

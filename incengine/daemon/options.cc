@@ -5,10 +5,12 @@
 
 #include <cstdio>
 #include <iostream>
+#include <optional>
 #include <set>
 
 #include "base/command_line.h"
 #include "base/path_mtu.h"
+#include "protocol/context_memory.h"
 
 namespace epic::daemon {
 namespace {
@@ -52,6 +54,7 @@ roce::MacAddress MacFor(Ipv4 address) {
 std::string ParseAbilities(const std::string& types, const std::string& operations, Abilities* out) {
   Abilities has;
   has.turns = true;
+  has.priorities = true;
   for (const TypeInfo& row : kDataTypes) {
     if (types.empty()) has.Add(row.type);
   }
@@ -84,20 +87,23 @@ std::string TakeDevices(std::vector<std::string>* ports, std::optional<io::DpdkO
   return {};
 }
 
+// A group in mode V with the windows that a manager gives.
+constexpr size_t kLeastBesidePool = 10 << 10;
+
 // As users say them.
 struct PoolOptions {
-  uint64_t bytes = 0;
+  std::optional<uint64_t> bytes;   // none: no pool
   std::string addressing, policy;  // empty: as the engine has it by itself
   uint32_t age_ms = 0;
 };
 
 // Of each core the same part, as of the rest of its memory.
 std::string ParsePool(const PoolOptions& asked, uint32_t cores, engine::SwitchConfig* config) {
-  if (asked.bytes == 0) {
+  if (!asked.bytes) {
     if (asked.addressing.empty() && asked.policy.empty() && asked.age_ms == 0) return {};
     return "--pool-addressing, --pool-policy and --pool-age take --pool";
   }
-  engine::PoolConfig pool{.bytes = asked.bytes, .buffer_bytes = 2 * config->max_payload};
+  engine::PoolConfig pool{.bytes = *asked.bytes, .buffer_bytes = 2 * config->max_payload};
   if (asked.addressing == Name(engine::PoolAddressing::kHash))
     pool.addressing = engine::PoolAddressing::kHash;
   for (const engine::PoolPolicy policy : engine::kPoolPolicies) {
@@ -106,9 +112,15 @@ std::string ParsePool(const PoolOptions& asked, uint32_t cores, engine::SwitchCo
   pool.age = static_cast<Nanos>(asked.age_ms) * kMillisecond;
   engine::PoolConfig of_core = pool;
   of_core.bytes /= cores;
+  const std::string which = cores == 1 ? "" : fmt::format(", of each of {} cores", cores);
   if (const Status valid = Validate(of_core, config->arena_bytes / cores); !valid.ok())
-    return fmt::format("--{}{}", std::string(valid.message()),
-                       cores == 1 ? "" : fmt::format(", of each of {} cores", cores));
+    return fmt::format("--{}{}", std::string(valid.message()), which);
+  const size_t left = config->arena_bytes / cores - RoundUpToArena(of_core.bytes);
+  if (left < kLeastBesidePool) {
+    return fmt::format(
+        "--pool: {} bytes leave {} of the {} of --sram; a group takes some {} of its own beside it{}",
+        of_core.bytes, left, config->arena_bytes / cores, kLeastBesidePool, which);
+  }
   config->pool = pool;
   return {};
 }

@@ -26,8 +26,25 @@ void Insert(std::deque<Index>& in_order, Index index) {
   in_order.insert(std::ranges::lower_bound(in_order, index), index);
 }
 
+struct Met {
+  Pool::Meeting meeting;
+  Priority priority = 0;  // with which it has been asked for
+};
+
+// Of the call that the packet belongs to: the highest that a rank which has called says. A control packet
+// that brings data counts itself.
+Priority PriorityOfCall(Context& ctx, const Endpoint& ep, Index index,
+                        const std::optional<Position>& position, const roce::Packet& packet) {
+  const bool opens = index == ep.in.next_index();
+  const int64_t number = opens || !position ? ep.in.next_invocation() : position->invocation->number;
+  const ControlSlot& slot = ControlSlotOf(ctx, number);
+  const Priority others = slot.invocation == number ? slot.priority : 0;
+  const auto header = opens ? HeaderOf(packet.payload) : std::nullopt;
+  return header ? std::max(others, SaidPriority(header->priority, ctx.config.priority_limit)) : others;
+}
+
 // What the contribution meets, if the packet is one that needs a buffer which its index has not got.
-std::optional<Pool::Meeting> MeetPool(Context& ctx, size_t child, const roce::Packet& packet, Env& env) {
+std::optional<Met> MeetPool(Context& ctx, size_t child, const roce::Packet& packet, Env& env) {
   const Endpoint& ep = ctx.children[child];
   const Index index = UpIndexOf(ep, packet.bth.psn);
   if (!IsSend(packet.bth.opcode) || index != ep.progress.up_epsn || ctx.state != GroupState::kRunning)
@@ -39,7 +56,8 @@ std::optional<Pool::Meeting> MeetPool(Context& ctx, size_t child, const roce::Pa
   if (slot.index > index || (begun && slot.buffer != kNoBuffer)) return {};
   const auto position = Locate(ctx, index);
   const bool passes = begun && slot.split && position && IsLast(ctx, slot, child, *position);
-  return env.pool->Meet(ctx.config.group_id, index, ctx.pooled->priority, env.now, passes);
+  const Priority priority = PriorityOfCall(ctx, ep, index, position, packet);
+  return Met{env.pool->Meet(ctx.config.group_id, index, priority, env.now, passes), priority};
 }
 
 void MarkSplit(Context& ctx, Slot& slot) {
@@ -80,7 +98,7 @@ Context& Evict(const Pool::Evicted& evicted, Env& env) {
 // The contribution of the packet that is being handed to mode III.
 class InPool final : public Contributions {
  public:
-  explicit InPool(std::optional<Pool::Meeting> meeting) : meeting_(meeting) {}
+  explicit InPool(std::optional<Met> met) : met_(met) {}
 
   void Add(Context& ctx, size_t child, Index index, const Position& position, const roce::Packet& packet,
            Env& env) override {
@@ -103,17 +121,17 @@ class InPool final : public Contributions {
  private:
   // True if the contribution is on its way to the server.
   bool TakeBuffer(Context& ctx, Slot& slot, Env& env) {
-    EPIC_CHECK(meeting_.has_value());
+    EPIC_CHECK(met_.has_value());
     const Pool::Taken taken =
-        env.pool->Take(*meeting_, ctx.config.group_id, slot.index, ctx.pooled->priority, env.now);
+        env.pool->Take(met_->meeting, ctx.config.group_id, slot.index, met_->priority, env.now);
     if (taken.evicted) evicted_ = &Evict(*taken.evicted, env);
     slot.buffer = taken.buffer;
-    if (meeting_->kind != Pool::Meeting::Kind::kPass) return false;
+    if (met_->meeting.kind != Pool::Meeting::Kind::kPass) return false;
     MarkSplit(ctx, slot);
     return true;
   }
 
-  std::optional<Pool::Meeting> meeting_;
+  std::optional<Met> met_;
   Context* evicted_ = nullptr;
 };
 
@@ -270,12 +288,12 @@ void OfServer(Context& ctx, const roce::Packet& packet, Env& env) {
 
 void OfChild(Context& ctx, EndpointId from, const roce::Packet& packet, Env& env) {
   Endpoint& ep = ctx.children[Raw(from)];
-  const auto meeting = MeetPool(ctx, Raw(from), packet, env);
-  if (meeting && meeting->kind == Pool::Meeting::Kind::kWait) {
+  const auto met = MeetPool(ctx, Raw(from), packet, env);
+  if (met && met->meeting.kind == Pool::Meeting::Kind::kWait) {
     ep.nak_sent = true;  // what comes behind it is no gap that a NAK would close
     return Defer(ctx, ep, ep.progress.up_epsn, env);
   }
-  InPool contributions(meeting);
+  InPool contributions(met);
   env.contributions = &contributions;
   AugmentedLogic().OnPacket(ctx, from, packet, env);
   env.contributions = nullptr;

@@ -78,7 +78,8 @@ uint64_t ControlBytesOf(const ControlHeader& header) {
 std::optional<ControlHeader> ControlOf(ModeCall& call, const Message& message) {
   if (!message.control) return std::nullopt;
   const auto header = HeaderOf(call.Bytes(message.at, message.bytes));
-  if (!header || (message.bytes != ControlBytesOf(*header) && !IsLengthUnknown(*header))) return std::nullopt;
+  if (!header || header->priority != 0) return std::nullopt;
+  if (message.bytes != ControlBytesOf(*header) && !IsLengthUnknown(*header)) return std::nullopt;
   return header;
 }
 

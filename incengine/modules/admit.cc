@@ -1,5 +1,8 @@
 #include "incengine/modules/admit.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "incengine/modules/buffer.h"
 #include "incengine/modules/transmit.h"
 
@@ -88,13 +91,15 @@ bool MayUseMemory(const Context& ctx, int64_t number, const ControlHeader& heade
 bool AdmitControl(Context& ctx, size_t child, const roce::Packet& packet, Index needed, Index held,
                   Env& env) {
   Endpoint& ep = ctx.children[child];
-  const auto header = HeaderOf(packet.payload);
-  if (!header || !BeginsMessage(ctx, packet, *header) ||
+  auto header = HeaderOf(packet.payload);
+  if (!header || !BeginsMessage(ctx, packet, *header) || (header->priority != 0 && !ctx.pooled) ||
       header->invocation != static_cast<uint64_t>(ep.in.next_invocation()) ||
       (ep.config.is_host && header->status != ControlStatus::kOk)) {
     Refuse(ctx, ep, DropReason::kBadControl, env);
     return false;
   }
+  // Who gets the reply, and the server, may be of a version that knows of none.
+  const uint32_t said = std::exchange(header->priority, 0);
   const int64_t number = ep.in.next_invocation();
   const bool opens = ctx.invocations.empty() || ctx.invocations.back().number < number;
   const bool group_has_room = static_cast<int64_t>(ctx.invocations.size()) < kKeptInvocations ||
@@ -127,6 +132,7 @@ bool AdmitControl(Context& ctx, size_t child, const roce::Packet& packet, Index 
   }
   OpenAtChild(ctx, ctx.invocations[static_cast<size_t>(number - ctx.invocations.front().number)], ep);
   MergeControl(ctx, slot, child, *header, packet.bth.ack_req);
+  if (ctx.pooled) slot.priority = std::max(slot.priority, SaidPriority(said, ctx.config.priority_limit));
   ep.progress.up_epsn = ep.in.Next(index + 1);
   // If there are data and the status is OK, the header is the reference's, and the length with it.
   const auto position = Locate(ctx, index);

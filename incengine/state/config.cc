@@ -112,6 +112,8 @@ Status Validate(const GroupConfig& config, size_t port_count) {
   }
   if (IsInPool(config.mode) && !config.server)
     return Invalid(fmt::format("server: a group in mode {} needs one", NumeralOf(config.mode)));
+  if (!config.server && config.priority_limit != 0)
+    return Invalid("priority_limit: only calls in a pool have priorities");
   if (config.server) {
     if (Status status = ValidateServer(config, port_count, &qpns); !status.ok()) return status;
   }

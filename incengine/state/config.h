@@ -55,7 +55,6 @@ struct GroupConfig : GroupParameters {
   // Of a group whose payloads lie in this switch's pool: the end of the leg to its fallback server
   // (docs/PROTOCOL-MODE-V.md). None: they lie in its own slots.
   std::optional<EndpointConfig> server;
-  uint32_t priority = 1u << 16;            // of its places in the pool: 16.16 bits
   Abilities abilities = Abilities::All();  // of this switch: calls that need others are refused (UNSUPPORTED)
 };
 

@@ -42,6 +42,8 @@ struct ControlSlot {
   int64_t invocation = -1;
   uint64_t arrived = 0;
   bool ack_req = false;
+  // Of a group with a pool: the highest that a rank which has called says.
+  Priority priority = 0;
   ControlHeader header;  // of the lowest rank that has called; with the merged status
   Nanos called_at = 0;   // when that was; told to people only
 };

@@ -15,6 +15,7 @@
 #include "base/snapshot.h"
 #include "base/status.h"
 #include "base/types.h"
+#include "protocol/priority.h"
 
 namespace epic::engine {
 
@@ -37,10 +38,6 @@ inline constexpr std::array kPoolPolicies = {PoolPolicy::kPriority, PoolPolicy::
 // As users say and see them: "any", "hash"; "priority", "fcfs", "always", "coin".
 const char* Name(PoolAddressing addressing);
 const char* Name(PoolPolicy policy);
-
-// As 16.16 bits.
-using Priority = uint32_t;
-inline constexpr Priority kDefaultPriority = 1u << 16;
 
 struct PoolConfig {
   size_t bytes = 0;              // of the arena, for all buffers together

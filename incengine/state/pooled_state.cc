@@ -15,7 +15,6 @@ PooledState MakePooledState(const GroupConfig& config, Ipv4 address, const Pool&
           .pool_at = pool.at(),
           .buffer_bytes = pool.config().buffer_bytes,
           .own_at = MemoryOf(config).own_at(),
-          .priority = config.priority,
           .held = {},
           .whole = {},
           .fetching = {}};

@@ -52,7 +52,6 @@ struct PooledState {
   uint32_t buffer_bytes = 0;  // of one of them
   size_t own_at = 0;          // the group's own buffer, of one MTU, from its region's beginning
   bool own_taken = false;
-  Priority priority = kDefaultPriority;  // of the places that it claims from now on
   int64_t opened_end = 0;                // the server knows of the invocations below it that have data
   Index freed_end = 0;                   // nothing below it has a buffer as a result
   // Split indices to which all have contributed, each in one of these. Whole in a place, as no part may leave

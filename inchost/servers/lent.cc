@@ -14,8 +14,6 @@ namespace epic::host {
 namespace {
 
 constexpr uint32_t kMost24Bits = 0xffffff;
-// As a switch has them at most.
-constexpr uint32_t kMaxSlots = 1u << 16;
 // Of ibv_qp_attr.
 constexpr uint32_t kMost5Bits = 31, kMost3Bits = 7;
 

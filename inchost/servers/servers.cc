@@ -13,13 +13,16 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "base/printable.h"
 #include "inchost/servers/lent.h"
 #include "inchost/servers/served.h"
+#include "protocol/fallback.h"
 
 namespace epic::host {
 namespace {
@@ -74,14 +77,14 @@ class Servers::Impl {
     }
     changed_.notify_all();
     bell_.Ring();
-    if (maker_.joinable()) maker_.join();
+    for (std::thread& maker : makers_) maker.join();
     if (poller_.joinable()) poller_.join();
   }
 
   Status Start() {
     if (bell_.fd() < 0)
       return MakeStatus(StatusCode::kResourceExhausted, fmt::format("eventfd: {}", std::strerror(errno)));
-    maker_ = std::thread([this] { Obey(); });
+    for (size_t i = 0; i < kSideBySide; ++i) makers_.emplace_back([this] { Obey(); });
     poller_ = std::thread([this] { Poll(); });
     return absl::OkStatus();
   }
@@ -121,14 +124,35 @@ class Servers::Impl {
     return at;
   }
 
-  // The maker's thread.
+  // The next that can be done now; the end if there is none. What is behind a connection that is being made
+  // for its group, or behind another that waits for that, waits.
+  std::deque<Command>::const_iterator NextCommand() const {
+    std::set<uint64_t> before = connecting_;
+    bool frees = false;  // memory will be there of a server that is to be removed
+    for (auto at = commands_.begin(); at != commands_.end(); ++at) {
+      if (std::holds_alternative<RemoveEverything>(*at)) return before.empty() ? at : commands_.end();
+      const auto* request = std::get_if<proto::MakeServer>(&*at);
+      const uint64_t id =
+          (request != nullptr ? request->group() : std::get<proto::ServedGroup>(*at)).group_id();
+      const bool awaits_memory =
+          frees && request != nullptr &&
+          LentBytes(request->path_mtu(), request->sum_mtus(), request->slots()) > lent_.left();
+      if (!before.contains(id) && !awaits_memory) return at;
+      before.insert(id);
+      frees |= request == nullptr;
+    }
+    return commands_.end();
+  }
+
+  // A maker's thread.
   void Obey() {
     std::unique_lock lock(mutex_);
     while (true) {
-      changed_.wait(lock, [this] { return stop_ || !commands_.empty(); });
+      auto next = commands_.cend();
+      changed_.wait(lock, [&] { return stop_ || (next = NextCommand()) != commands_.cend(); });
       if (stop_) return;
-      const Command command = std::move(commands_.front());
-      commands_.pop_front();
+      const Command command = *next;
+      commands_.erase(next);
       if (const auto* request = std::get_if<proto::MakeServer>(&command)) {
         Make(*request, lock);
       } else if (const auto* group = std::get_if<proto::ServedGroup>(&command)) {
@@ -162,9 +186,12 @@ class Servers::Impl {
       all_.erase(number);
       return fail(made.message());
     }
+    connecting_.insert(request.group().group_id());
     lock.unlock();
     const Error connected = one.served->Connect();
     lock.lock();
+    connecting_.erase(request.group().group_id());
+    changed_.notify_all();
     if (!connected.ok() || one.end) {
       const std::string why = connected.ok() ? one.end->message : connected.message();
       all_.erase(number);
@@ -281,8 +308,10 @@ class Servers::Impl {
   All all_;  // by number; none has the number of another one before it
   uint32_t next_number_ = 0;
   std::deque<Command> commands_;
+  std::set<uint64_t> connecting_;  // groups, each on a maker's thread
   std::deque<Saying> sayings_;
-  std::thread maker_, poller_;
+  std::vector<std::thread> makers_;
+  std::thread poller_;
 };
 
 StatusOr<std::unique_ptr<Servers>> Servers::Open(const ServersOptions& options, Said said) {

@@ -18,10 +18,12 @@ struct ServersOptions {
   std::string ifname;  // of the network device by whose RoCE port they are served; empty: the first
 };
 
-// Thread-safe. One thread of its own serves all groups, and sleeps while nothing comes; another one makes and
-// removes servers, as a connection may take some seconds.
+// Thread-safe. One thread of its own serves all groups, and sleeps while nothing comes; kSideBySide others
+// make and remove servers, as a connection may take some seconds.
 class Servers final : public ServerMaker {
  public:
+  // So many connections are made at a time.
+  static constexpr size_t kSideBySide = 16;
   // Called on these threads, one at a time and in order; may not call back.
   struct Said {
     std::function<void(const proto::ServerMade&)> made;
@@ -34,7 +36,8 @@ class Servers final : public ServerMaker {
   Servers(const Servers&) = delete;
   Servers& operator=(const Servers&) = delete;
 
-  // Answered by Said::made, in the order of these calls.
+  // Answered by Said::made. What is asked for one group is done in order, and behind RemoveAll what was asked
+  // for before it; groups do not wait for each other.
   void Make(const proto::MakeServer& request) override;
   // Nothing is said of what is removed.
   void Remove(const proto::ServedGroup& group) override;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <infiniband/verbs.h>
 
 #include <array>
 #include <chrono>
@@ -35,6 +36,29 @@ constexpr Ipv4 kHostIp{0x0a000001};
 constexpr uint32_t kWords = kTestMtu / 4;
 constexpr uint64_t kNeeded = LentBytes(kTestMtu, 2, kTestSlots);
 constexpr auto kPatience = std::chrono::seconds(20);
+
+// While it holds a QPN, no queue pair is connected to it.
+class HeldConnections {
+ public:
+  void Hold(uint32_t qpn) {
+    const std::lock_guard lock(mutex_);
+    held_ = qpn;
+  }
+  void Release() {
+    Hold(0);
+    changed_.notify_all();
+  }
+  void Wait(uint32_t qpn) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return held_ != qpn; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  uint32_t held_ = 0;
+};
+HeldConnections held_connections;
 
 // The switch's end of a leg. All but Take on the network's thread.
 class SwitchEnd final : public roce::Memory, public roce::PacketSink {
@@ -192,6 +216,7 @@ class ServersTest : public testing::Test {
     const auto bytes = EncodeOpen({.header = header});
     end.Send(LegImmediate(LegMessage::kOpen, 0), bytes);
   }
+  ServerMade NextMade() { return Next(&made_); }
   ServerEnded NextEnd() { return Next(&ended_); }
   // Once what was asked for before has been done.
   proto::FallbackOffer OfferAfterAll() {
@@ -319,5 +344,56 @@ TEST_F(ServersTest, WhatComesToAServerThatHasGoneIsNobodys) {
   EXPECT_EQ(Make(next).outcome(), ServerMade::OUTCOME_SERVES);
 }
 
+// A switch that does not answer takes seconds, and the manager waits for five.
+TEST_F(ServersTest, GroupsDoNotWaitForTheConnectionsOfOthers) {
+  held_connections.Hold(ServerOf(1).remote_qpn());
+  servers_->Make(ServerOf(1));
+  Serve(2);
+  EXPECT_EQ(servers_->Offer().served_size(), 1) << "of one that is being connected nobody has been told";
+  servers_->Remove(ServerOf(1).group());  // behind its connection
+  proto::MakeServer again = ServerOf(1);
+  again.mutable_group()->set_generation(2);
+  servers_->Make(again);
+  proto::MakeServer large = ServerOf(3);
+  large.set_slots(3 * kTestSlots / 2);
+  servers_->Make(large);  // has room when the first is removed
+  Serve(4);
+  held_connections.Release();
+  const ServerMade first = NextMade();
+  EXPECT_EQ(first.group().generation(), 1u);
+  EXPECT_EQ(first.outcome(), ServerMade::OUTCOME_SERVES);
+  std::map<uint64_t, ServerMade> later;
+  for (int i = 0; i < 2; ++i) {
+    const ServerMade made = NextMade();
+    later[made.group().group_id()] = made;
+  }
+  EXPECT_EQ(later[1].group().generation(), 2u);
+  EXPECT_EQ(later[3].outcome(), ServerMade::OUTCOME_NO_MEMORY) << "the other has it now";
+}
+
+TEST_F(ServersTest, WhatIsRemovedWithAllIsBehindWhatIsBeingConnected) {
+  held_connections.Hold(ServerOf(1).remote_qpn());
+  servers_->Make(ServerOf(1));
+  Serve(2);
+  servers_->RemoveAll();
+  servers_->Make(ServerOf(3));
+  held_connections.Release();
+  EXPECT_EQ(NextMade().group().group_id(), 1u);
+  EXPECT_EQ(NextMade().group().group_id(), 3u);
+  const proto::FallbackOffer offer = servers_->Offer();
+  ASSERT_EQ(offer.served_size(), 1);
+  EXPECT_EQ(offer.served(0).group_id(), 3u);
+}
+
 }  // namespace
+
+extern "C" {
+int __real_ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask);
+int __wrap_ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask);
+int __wrap_ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
+  if ((mask & IBV_QP_DEST_QPN) != 0) held_connections.Wait(attr->dest_qp_num);
+  return __real_ibv_modify_qp(qp, attr, mask);
+}
+}
+
 }  // namespace epic::host

@@ -112,6 +112,7 @@ proto::CreateGroupRequest RequestOf(const CreateOptions& create) {
   request.set_max_bytes(create.max_bytes);
   request.set_quantise(create.quantise);
   request.set_quantise_int8(create.quantise_int8);
+  if (create.priority_limit) request.set_priority_limit(*create.priority_limit);
   request.set_path_mtu(create.path_mtu);
   request.set_message_packets(create.message_packets);
   request.set_window_messages(create.window_messages);

@@ -37,6 +37,7 @@ struct CreateOptions {
   uint64_t max_bytes = 0;
   float quantise = 0;
   bool quantise_int8 = false;
+  std::optional<double> priority_limit;  // of calls in a pool; else none
   std::optional<uint32_t> start_psn;
   std::vector<std::string> types, operations;  // that each switch must have
   std::string path = "auto";                   // or "network", "hosts"

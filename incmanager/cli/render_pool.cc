@@ -20,6 +20,7 @@ std::string ServerWords(const proto::GroupServer& server) {
 std::string PoolLines(const proto::GroupState& group) {
   std::string out;
   if (group.has_server()) out += fmt::format("server      {}\n", ServerWords(group.server()));
+  if (group.priority_limit() != 0) out += fmt::format("priority    at most {}\n", group.priority_limit());
   for (const proto::TreeNode& node : group.tree()) {
     if (node.pool().empty()) continue;
     std::string counts;

@@ -211,10 +211,13 @@ Failure Admission::WrongPolicy(const GroupSpec& spec) const {
   return NotFound(fmt::format("tenant: there is no tenant {}", spec.tenant));
 }
 
-// Of a group whose payloads lie in a pool: what no such group can have.
+// What no group whose payloads lie in a pool can have, and what only such a group can.
 Failure Admission::WrongInPool(const GroupSpec& spec) const {
-  if (!IsInPool(spec.mode)) return {};
   const std::string_view mode = NumeralOf(spec.mode);
+  if (!IsInPool(spec.mode)) {
+    if (spec.priority_limit == 0) return {};
+    return Invalid(fmt::format("priority_limit: in mode {} calls have no priorities", mode));
+  }
   if (spec.reproducible)
     return Invalid(fmt::format("reproducible: in mode {} sums are built in the order of arrival", mode));
   if (!spec.switch_modes.empty())

@@ -20,6 +20,7 @@
 #include "incmanager/policies/place.h"
 #include "incmanager/policies/window.h"
 #include "protocol/control.h"
+#include "protocol/priority.h"
 
 namespace epic::manager {
 
@@ -60,6 +61,7 @@ struct GroupSpec {
   uint64_t max_bytes = 0;                // of the longest call that it is for; 0: of any length
   float scale = 0;                       // what FP32 is multiplied by to be summed as INT32; 0: it is not
   bool int8 = false;                     // sums of FP32, FP16 and BF16 travel as blocks of INT8
+  Priority priority_limit = 0;           // of calls in a pool; 0: no limit
   std::string wrong;                     // with what was asked for, as far as it did not fit here
   Path path = Path::kUnspecified;        // auto
   Policy policy = Policy::kUnspecified;  // the manager's default

@@ -60,10 +60,10 @@ TEST(GroupAbilities, ATreeOfSwitchesThatHaveEverythingComesFirst) {
   EXPECT_TRUE(around.Last<JoinedReply>(100)->lacks.empty());
 }
 
-// One that does not would refuse the header of a call with turns.
-TEST(GroupAbilities, PartsTakeTurnsWhereAllSwitchesOfTheTreeKnowOfThem) {
+// One that does not would refuse the header of a call with turns, or with a priority.
+TEST(GroupAbilities, PartsTakeTurnsAndCallsHavePrioritiesWhereAllSwitchesOfTheTreeKnowOfThem) {
   Abilities without = Abilities::All();
-  without.turns = false;
+  without.turns = without.priorities = false;
   for (const bool all : {true, false}) {
     GroupWorldFixture w(testing::Tree32());
     if (!all) State(&w, "leaf2", without);
@@ -73,6 +73,7 @@ TEST(GroupAbilities, PartsTakeTurnsWhereAllSwitchesOfTheTreeKnowOfThem) {
       const auto* joined = w.Last<JoinedReply>(100 + rank);
       ASSERT_NE(joined, nullptr);
       EXPECT_EQ(joined->abilities.turns, all);
+      EXPECT_EQ(joined->abilities.priorities, all);
       EXPECT_TRUE(joined->lacks.empty()) << "no call needs them";
     }
   }

@@ -46,7 +46,8 @@ ContextPlan ContextOf(const Group& group, uint64_t prompt_ns) {
                    .slots = group.window.slots,
                    .reproducible = group.spec.reproducible,
                    .accumulator_mtus = AccumulatorMtus(group.spec),
-                   .prompt_ns = static_cast<Nanos>(prompt_ns)}};
+                   .prompt_ns = static_cast<Nanos>(prompt_ns),
+                   .priority_limit = group.spec.priority_limit}};
   out.start_messages = group.window.start_messages;
   out.inline_bytes = group.inline_bytes;
   return out;

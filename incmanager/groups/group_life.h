@@ -222,15 +222,17 @@ class GroupLife {
   // Hosts that lend memory (docs/PROTOCOL-CONTROL.md, section 7.5; group_server.cc). Before any group is
   // made.
   void UseLendingHosts(const LendingHosts* hosts) { lending_.Use(hosts); }
+  const Lending& lending() const { return lending_; }
   // The host has made a group's fallback server, or has refused to.
   void OnServerMade(Nanos now, NodeId host, uint64_t group_id, uint32_t generation,
                     const ServerAnswer& answer);
   // By then it has answered.
   static constexpr Nanos kServerMadeWithin = 5 * kSecond;
-  // A host's server has ended, or all of the host have: groups that have it fail with kFallbackLost. why: for
+  // The manager stood still for so long, and has heard no host.
+  void OnStoodStill(Nanos duration);
+  // A host's server has ended: a group that has it fails with kFallbackLost. why: for
   // people.
   void OnServerEnded(Nanos now, NodeId host, uint64_t group_id, uint32_t generation, const std::string& why);
-  void OnLendingHostLost(Nanos now, NodeId host, const std::string& why);
   // Whether a group has a server there, or is to have it, or has one that is to be removed.
   bool MeansServer(NodeId host, uint64_t group_id, uint32_t generation) const;
 

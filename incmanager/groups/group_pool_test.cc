@@ -46,6 +46,12 @@ class GroupPoolTest : public ::testing::Test {
     return failure == nullptr ? Failure{} : *failure;
   }
   Group Now() const { return *w.groups()->Find("g"); }
+  // The switch says that its ports from this one on have an MTU of 1,500.
+  static void Narrow(GroupWorldFixture* world, const std::string& name, size_t from) {
+    EngineReport report = world->Report(world->Id(name));
+    for (size_t port = from; port < report.ports.size(); ++port) report.ports[port].mtu = 1500;
+    ASSERT_TRUE(world->switches.Heartbeat(world->now, name, &report).ok());
+  }
 
   GroupWorldFixture w{testing::Star(4)};
 };
@@ -169,28 +175,28 @@ TEST_F(GroupPoolTest, AHostThatDoesNotAnswerIsGivenUpAndItsLateAnswerUndone) {
   EXPECT_EQ(w.world.removed_servers.size(), 1u);
 }
 
+TEST_F(GroupPoolTest, TimeInWhichTheManagerStoodStillIsNotTheHosts) {
+  Begin(Pooled(Path::kNetwork));
+  w.now += 3 * GroupLife::kServerMadeWithin;
+  w.groups()->OnStoodStill(3 * GroupLife::kServerMadeWithin);
+  w.groups()->Tick(w.now);
+  EXPECT_EQ(w.Phase(), "installing");
+  w.now += GroupLife::kServerMadeWithin;
+  w.groups()->Tick(w.now);
+  EXPECT_EQ(Failed().code, ErrorCode::kFallbackLost);
+}
+
 TEST_F(GroupPoolTest, ALostServerEndsItsGroupWithTheHostsName) {
-  for (const bool all : {false, true}) {
-    GroupWorldFixture own(testing::Star(4));
-    own.lending.hosts = {{.host = own.Id("h3"), .all_bytes = 64 << 20}};
-    ASSERT_TRUE(own.groups()->Create(Pooled()).ok());
-    own.JoinAll(2);
-    own.AnswerServers();
-    own.AnswerInstalls();
-    const Group group = *own.groups()->Find("g");
-    own.groups()->OnServerEnded(own.now, own.Id("h2"), group.id, group.generation, "not its");
-    EXPECT_EQ(own.Phase(), "running");
-    if (all) {
-      own.groups()->OnLendingHostLost(own.now, own.Id("h3"), "its daemon is gone");
-    } else {
-      own.groups()->OnServerEnded(own.now, own.Id("h3"), group.id, group.generation, "length");
-    }
-    for (const SessionId session : {100, 101}) {
-      ASSERT_NE(own.Last<Failure>(session), nullptr);
-      EXPECT_EQ(own.Last<Failure>(session)->code, ErrorCode::kFallbackLost);
-      EXPECT_THAT(own.Last<Failure>(session)->message, HasSubstr("h3"));
-      EXPECT_THAT(own.Last<Failure>(session)->message, HasSubstr(all ? "its daemon is gone" : "length"));
-    }
+  Run();
+  const Group group = Now();
+  w.groups()->OnServerEnded(w.now, w.Id("h2"), group.id, group.generation, "not its");
+  EXPECT_EQ(w.Phase(), "running");
+  w.groups()->OnServerEnded(w.now, w.Id("h3"), group.id, group.generation, "length");
+  for (const SessionId session : {100, 101}) {
+    ASSERT_NE(w.Last<Failure>(session), nullptr);
+    EXPECT_EQ(w.Last<Failure>(session)->code, ErrorCode::kFallbackLost);
+    EXPECT_THAT(w.Last<Failure>(session)->message, HasSubstr("h3"));
+    EXPECT_THAT(w.Last<Failure>(session)->message, HasSubstr("length"));
   }
 }
 
@@ -261,6 +267,11 @@ TEST_F(GroupPoolTest, WhatNoSuchGroupHasIsNamed) {
   };
   EXPECT_EQ(refused([](GroupSpec* spec) { spec->reproducible = true; }),
             "reproducible: in mode V sums are built in the order of arrival");
+  EXPECT_EQ(refused([](GroupSpec* spec) {
+              spec->mode = Mode::kAugmented;
+              spec->priority_limit = 1;
+            }),
+            "priority_limit: in mode III calls have no priorities");
   EXPECT_EQ(refused([](GroupSpec* spec) { spec->switch_modes["s1"] = Mode::kPooled; }),
             "switch_modes: one switch sums for a group in mode V");
   for (const Policy policy : {Policy::kEdt, Policy::kSpatial, Policy::kTemporal}) {
@@ -289,9 +300,7 @@ TEST_F(GroupPoolTest, ExplainSaysWhichHostWouldLendHowMuch) {
 TEST_F(GroupPoolTest, LinksOfSwitchesThatOnlyForwardLimitThePayload) {
   GroupWorldFixture tree(testing::Tree32());
   tree.lending.hosts = {{.host = tree.Id("h3"), .all_bytes = 64 << 20}};
-  EngineReport report = tree.Report(tree.Id("leaf1"));
-  for (PortState& port : report.ports) port.mtu = 1500;
-  ASSERT_TRUE(tree.switches.Heartbeat(tree.now, "leaf1", &report).ok());
+  Narrow(&tree, "leaf1", 0);
   ASSERT_TRUE(tree.groups()->Create(Pooled(Path::kAuto, 4)).ok());
   tree.JoinAll(4);  // on both leaves: the root sums
   ASSERT_EQ(tree.world.servers.size(), 1u);
@@ -299,25 +308,20 @@ TEST_F(GroupPoolTest, LinksOfSwitchesThatOnlyForwardLimitThePayload) {
 }
 
 TEST_F(GroupPoolTest, AHostBehindALinkThatDoesNotCarryThePacketsIsPassedOver) {
-  for (const bool another : {false, true}) {
-    GroupWorldFixture own(testing::Star(4));
-    own.lending.hosts = {{.host = own.Id("h3"), .all_bytes = 64 << 20}};
-    if (another) own.lending.hosts.push_back({.host = own.Id("h2"), .all_bytes = 32 << 20});
-    EngineReport report = own.Report(own.Id("s1"));
-    report.ports[3].mtu = 1500;  // towards h3
-    ASSERT_TRUE(own.switches.Heartbeat(own.now, "s1", &report).ok());
-    ASSERT_TRUE(own.groups()->Create(Pooled(Path::kNetwork)).ok());
-    own.JoinAll(2);
-    ASSERT_EQ(own.world.servers.size(), another ? 1u : 0u);
-    if (another) {
-      EXPECT_EQ(own.world.servers[0].first, own.Id("h2"));
-      continue;
-    }
-    ASSERT_NE(own.Last<Failure>(100), nullptr);
-    EXPECT_EQ(own.Last<Failure>(100)->code, ErrorCode::kNoResource);
-    EXPECT_THAT(own.Last<Failure>(100)->message,
-                HasSubstr("with packets of 4096 bytes: h3, for which s1:swp4 has an MTU of 1500"));
-  }
+  Narrow(&w, "s1", 3);  // towards h3
+  Lend("h2", 32 << 20);
+  Begin(Pooled(Path::kNetwork));
+  ASSERT_EQ(w.world.servers.size(), 1u);
+  EXPECT_EQ(w.world.servers[0].first, w.Id("h2"));
+}
+
+TEST_F(GroupPoolTest, WithNoOtherHostItIsNamedWithItsLink) {
+  Narrow(&w, "s1", 3);
+  Begin(Pooled(Path::kNetwork));
+  EXPECT_TRUE(w.world.servers.empty());
+  EXPECT_EQ(Failed().code, ErrorCode::kNoResource);
+  EXPECT_THAT(Failed().message,
+              HasSubstr("with packets of 4096 bytes: h3, for which s1:swp4 has an MTU of 1500"));
 }
 
 // At most 12 KiB of a group's own, with the default window and the longest packets.

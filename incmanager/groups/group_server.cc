@@ -90,14 +90,12 @@ void GroupLife::OnServerEnded(Nanos now, NodeId host, uint64_t group_id, uint32_
        fmt::format("the fallback server on {} has ended: {}", topology_->nodes[host].name, why), -1, ""});
 }
 
-void GroupLife::OnLendingHostLost(Nanos now, NodeId host, const std::string& why) {
-  const Failure lost{ErrorCode::kFallbackLost,
-                     fmt::format("the fallback server on {} is lost: {}", topology_->nodes[host].name, why),
-                     -1, ""};
-  FailWhere(now, [&](const Group& group) {
-    const bool has = group.server && group.server->host == host && !group.plan.contexts.empty();
-    return has && group.phase != GroupPhase::kJoining ? lost : Failure{};
-  });
+void GroupLife::OnStoodStill(Nanos duration) {
+  for (auto& [id, group] : groups_) {
+    if (group.server_due == kNever) continue;
+    group.server_due += duration;
+    SetDue(&group);
+  }
 }
 
 bool GroupLife::MeansServer(NodeId host, uint64_t group_id, uint32_t generation) const {

@@ -9,11 +9,13 @@ namespace epic::manager {
 std::vector<LendingHost> Lending::Left() const {
   std::vector<LendingHost> out;
   if (hosts_ != nullptr) out = hosts_->List();
-  for (LendingHost& host : out) {
-    const auto taken = taken_.find(host.host);
-    host.left_bytes = host.all_bytes - (taken == taken_.end() ? 0 : std::min(taken->second, host.all_bytes));
-  }
+  for (LendingHost& host : out) host.left_bytes = LeftOf(host.host, host.all_bytes);
   return out;
+}
+
+uint64_t Lending::LeftOf(NodeId host, uint64_t all_bytes) const {
+  const auto taken = taken_.find(host);
+  return all_bytes - (taken == taken_.end() ? 0 : std::min(taken->second, all_bytes));
 }
 
 void Lending::GiveBack(NodeId host, uint64_t bytes) {

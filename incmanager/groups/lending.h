@@ -17,7 +17,7 @@ namespace epic::manager {
 struct LendingHost {
   NodeId host = kNoNode;
   uint64_t all_bytes = 0;   // for all groups together
-  uint64_t left_bytes = 0;  // of these
+  uint64_t left_bytes = 0;  // of these, when groups have had theirs
 };
 
 // Whoever knows them.
@@ -35,6 +35,8 @@ class Lending {
   void Use(const LendingHosts* hosts) { hosts_ = hosts; }
   // With what is left.
   std::vector<LendingHost> Left() const;
+  // Of all that a host lends.
+  uint64_t LeftOf(NodeId host, uint64_t all_bytes) const;
   void Take(NodeId host, uint64_t bytes) { taken_[host] += bytes; }
   // What has been taken.
   void GiveBack(NodeId host, uint64_t bytes);

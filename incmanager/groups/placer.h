@@ -18,6 +18,7 @@
 #include "incmanager/groups/plan.h"
 #include "incmanager/groups/switch_table.h"
 #include "incmanager/policies/explain.h"
+#include "incmanager/policies/one_switch.h"
 #include "incmanager/policies/place.h"
 #include "incmanager/policies/tenants.h"
 #include "incmanager/policies/window.h"
@@ -156,8 +157,14 @@ class Placer {
   // placer_pool.cc.
   Result<NetworkWay> WayByOneSwitch(const Group& group, std::vector<SwitchOffer> offers,
                                     std::vector<RootChoice>* choices) const;
-  Result<GroupServer> ServerOf(const Group& group, const NetworkWay& way,
-                               const std::vector<SwitchOffer>& offers) const;
+  struct ServerAt {
+    NodeId host = kNoNode;
+    uint64_t bytes = 0;
+    bool of_a_rank = false;
+    HostEdge edge;  // from the switch that sums
+  };
+  Result<ServerAt> ServerOf(const Group& group, const NetworkWay& way,
+                            const std::vector<SwitchOffer>& offers) const;
   Result<NetworkWay> SizesOf(const Group& group, Tree tree, const std::vector<SwitchOffer>& offers) const;
   Result<Window> WindowOf(const Group& group, const Tree& tree, uint32_t path_mtu) const;
   Result<uint32_t> PathMtuOf(const Group& group, const NetworkWay& way) const;

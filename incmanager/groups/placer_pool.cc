@@ -9,7 +9,6 @@
 
 #include "incmanager/groups/placer.h"
 #include "incmanager/policies/memory.h"
-#include "incmanager/policies/one_switch.h"
 #include "protocol/fallback.h"
 
 namespace epic::manager {
@@ -44,14 +43,12 @@ Result<NetworkWay> Placer::WayByOneSwitch(const Group& group, std::vector<Switch
     Failure failure;
     if (way->bytes.front() > offers[root].room) {
       failure = NoRoom(from_.topology.nodes[root].name, way->bytes.front(), offers[root]);
-    } else if (auto server = ServerOf(group, *way, offers); server.ok()) {
-      const Node& host = from_.topology.nodes[server->host];
-      const auto edge = EdgeToHost(from_.topology, from_.tables, offers, root, server->host);
-      way->leg = EndpointPlan{.remote_ip = host.address,
-                              .remote_mac = from_.topology.NextHopMac(root, edge->port, server->host),
-                              .port = edge->port,
-                              .ingress_port = edge->ingress_port};
-      way->server = *std::move(server);
+    } else if (const auto server = ServerOf(group, *way, offers); server.ok()) {
+      way->server = GroupServer{.host = server->host, .bytes = server->bytes, .of_a_rank = server->of_a_rank};
+      way->leg = EndpointPlan{.remote_ip = from_.topology.nodes[server->host].address,
+                              .remote_mac = from_.topology.NextHopMac(root, server->edge.port, server->host),
+                              .port = server->edge.port,
+                              .ingress_port = server->edge.ingress_port};
       return way;
     } else {
       failure = server.failure();
@@ -82,8 +79,8 @@ std::vector<SwitchPort> Placer::PortsTo(NodeId at, const std::string& port, Node
 
 // The host with most left, of those that the switch reaches by links that carry the group's packets; one of
 // the group's own only if there is no other.
-Result<GroupServer> Placer::ServerOf(const Group& group, const NetworkWay& way,
-                                     const std::vector<SwitchOffer>& offers) const {
+Result<Placer::ServerAt> Placer::ServerOf(const Group& group, const NetworkWay& way,
+                                          const std::vector<SwitchOffer>& offers) const {
   const NodeId root = way.tree.inner.front().node;
   const std::vector<NodeId> of_ranks = HostsOf(group);
   const std::set<NodeId> own(of_ranks.begin(), of_ranks.end());
@@ -113,8 +110,9 @@ Result<GroupServer> Placer::ServerOf(const Group& group, const NetworkWay& way,
                                name(host), narrow->engine->name, narrow->port->name, narrow->port->mtu);
       continue;
     }
-    if (host.left_bytes >= bytes)
-      return GroupServer{.host = host.host, .bytes = bytes, .of_a_rank = own.contains(host.host)};
+    if (host.left_bytes >= bytes) {
+      return ServerAt{.host = host.host, .bytes = bytes, .of_a_rank = own.contains(host.host), .edge = *edge};
+    }
     if (most == nullptr || host.left_bytes > most->left_bytes) most = &host;
   }
   Failure failure{ErrorCode::kNoResource, "", -1, ""};

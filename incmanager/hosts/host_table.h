@@ -45,6 +45,7 @@ struct ServedGroup {
 struct FallbackOffer {
   uint64_t bytes = 0;
   Ipv4 ip{};  // of one of the host's ports
+  bool port_is_up = true;  // it is among the ports that the host says, which are those that are up
   std::vector<ServedGroup> served;
 };
 

@@ -25,20 +25,19 @@ Lenders::Server* Lenders::FindServer(State* state, const ServedGroup& group) {
                                                                                        : nullptr;
 }
 
-uint64_t Lenders::Left(const State& state) {
-  uint64_t taken = 0;
-  for (const auto& [id, server] : state.servers) taken += server.bytes;
-  return state.bytes > taken ? state.bytes - taken : 0;
-}
-
 void Lenders::LoseAll(Ipv4 ip, State* state, const std::string& why, std::vector<Lost>* lost) {
   for (const auto& [id, server] : std::exchange(state->servers, {}))
     lost->push_back({.group = {id, server.generation}, .ip = ip, .why = why});
 }
 
 Lenders::Changes Lenders::OnInfo(HostId host, const std::string& name,
-                                 const std::optional<FallbackOffer>& offer) {
+                                 const std::optional<FallbackOffer>& said) {
   Changes changes;
+  std::optional<FallbackOffer> offer = said;
+  if (offer && !offer->port_is_up) {
+    const auto there = states_.find(offer->ip);
+    if (there != states_.end() && there->second.host && there->second.host != host) offer.reset();
+  }
   // It may have lent by another address before.
   for (auto& [ip, state] : states_) {
     if (state.host != host || (offer && offer->ip == ip)) continue;
@@ -51,6 +50,7 @@ Lenders::Changes Lenders::OnInfo(HostId host, const std::string& name,
     state.host = host;
     state.name = name;
     state.bytes = offer->bytes;
+    state.port_is_up = offer->port_is_up;
     for (auto at = state.servers.begin(); at != state.servers.end();) {
       Server& server = at->second;
       const ServedGroup group{at->first, server.generation};
@@ -103,11 +103,10 @@ Lenders::Changes Lenders::OnHostLost(const std::set<Ipv4>& addresses, const std:
   return changes;
 }
 
-std::optional<HostId> Lenders::Ask(Ipv4 ip, const ServedGroup& group, const std::string& name,
-                                   uint64_t bytes) {
+std::optional<HostId> Lenders::Ask(Ipv4 ip, const ServedGroup& group, const std::string& name) {
   const auto found = states_.find(ip);
-  if (found == states_.end() || !found->second.host || Left(found->second) < bytes) return std::nullopt;
-  const Server asked{.generation = group.generation, .name = name, .bytes = bytes};
+  if (found == states_.end() || !found->second.host) return std::nullopt;
+  const Server asked{.generation = group.generation, .name = name};
   if (!found->second.servers.try_emplace(group.id, asked).second) return std::nullopt;
   return found->second.host;
 }
@@ -154,12 +153,10 @@ std::optional<HostId> Lenders::Remove(const ServedGroup& group) {
   return std::nullopt;
 }
 
-void Lenders::Resume(Ipv4 ip, const ServedGroup& group, const std::string& name, uint64_t bytes,
-                     Nanos until) {
+void Lenders::Resume(Ipv4 ip, const ServedGroup& group, const std::string& name, Nanos until) {
   State& state = states_[ip];
   state.servers[group.id] = {.generation = group.generation,
                              .name = name,
-                             .bytes = bytes,
                              .phase = Phase::kServing,
                              .away_until = state.host ? kNever : until};
 }
@@ -180,6 +177,14 @@ std::vector<Lenders::Lost> Lenders::Tick(Nanos now) {
   return lost;
 }
 
+void Lenders::OnStoodStill(Nanos duration) {
+  for (auto& [ip, state] : states_) {
+    for (auto& [id, server] : state.servers) {
+      if (server.away_until != kNever) server.away_until += duration;
+    }
+  }
+}
+
 std::vector<Lenders::Lender> Lenders::List() const {
   std::vector<Lender> all;
   for (const auto& [ip, state] : states_) {
@@ -188,7 +193,7 @@ std::vector<Lenders::Lender> Lenders::List() const {
                                              .ip = ip,
                                              .name = state.name,
                                              .bytes = state.bytes,
-                                             .left = Left(state),
+                                             .port_is_up = state.port_is_up,
                                              .groups = {}});
     for (const auto& [id, server] : state.servers) {
       lender.served.push_back({id, server.generation});

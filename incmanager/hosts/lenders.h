@@ -1,6 +1,6 @@
 // Hosts that lend memory to groups of mode V, and the servers of groups on them (docs/PROTOCOL-CONTROL.md,
 // section 7.5). Sans-IO: what daemons say and time come in; who is to be told what comes back. Which host
-// serves a group is not for here to choose.
+// serves a group, and what is left there, is not for here to say (groups/lending.h).
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class Lenders {
     Ipv4 ip{};
     std::string name;
     uint64_t bytes = 0;
-    uint64_t left = 0;
+    bool port_is_up = true;  // else no group gets a server there
     std::vector<ServedGroup> served;
     std::vector<std::string> groups;  // that have some, or have asked for some: their names, by id
   };
@@ -43,7 +43,8 @@ class Lenders {
     std::vector<Unwanted> unwanted;
   };
 
-  // The daemon of a host says who it is; without an offer it lends nothing.
+  // The daemon of a host says who it is; without an offer it lends nothing, nor with one whose port is not up
+  // and whose address is another lender's. Servers that are there stay while the port is down.
   Changes OnInfo(HostId host, const std::string& name, const std::optional<FallbackOffer>& offer);
   // Its stream has ended. Servers that have been made have kBackWithin to be there again.
   Changes OnGone(Nanos now, HostId host);
@@ -51,9 +52,9 @@ class Lenders {
   // The host with one of these addresses does not live. why: for people.
   Changes OnHostLost(const std::set<Ipv4>& addresses, const std::string& why);
 
-  // A server of the group is asked for, of a lender that is here and has so many bytes left: the daemon that
-  // is to be asked; nothing if it is not so any more, or the group has one.
-  std::optional<HostId> Ask(Ipv4 ip, const ServedGroup& group, const std::string& name, uint64_t bytes);
+  // A server of the group is asked for, of a lender that is here: the daemon that is to be asked; nothing if
+  // it is not so any more, or the group has one.
+  std::optional<HostId> Ask(Ipv4 ip, const ServedGroup& group, const std::string& name);
   // What a daemon has answered to that: it serves, or not.
   enum class Answer : uint8_t {
     kTaken,     // the group has its server, or has none
@@ -67,13 +68,15 @@ class Lenders {
   // The group wants its server no more: the daemon that is to be told, if there is one.
   std::optional<HostId> Remove(const ServedGroup& group);
   // A group of a former manager has a server there, whose daemon has until then to say so.
-  void Resume(Ipv4 ip, const ServedGroup& group, const std::string& name, uint64_t bytes, Nanos until);
+  void Resume(Ipv4 ip, const ServedGroup& group, const std::string& name, Nanos until);
 
   // The group has a server, or has asked for one.
   bool Has(const ServedGroup& group) const;
 
   // Whose time is over.
   std::vector<Lost> Tick(Nanos now);
+  // The manager stood still for so long, and has heard nobody: nobody's time has passed.
+  void OnStoodStill(Nanos duration);
 
   // Those whose daemons are here, by address.
   std::vector<Lender> List() const;
@@ -87,7 +90,6 @@ class Lenders {
   struct Server {
     uint32_t generation = 0;
     std::string name;  // the group's
-    uint64_t bytes = 0;
     Phase phase = Phase::kAsked;
     Nanos away_until = kNever;  // its daemon is not here; kNever: it is
   };
@@ -95,6 +97,7 @@ class Lenders {
     std::optional<HostId> host;  // its daemon's stream; none: it is not here, or lends no more
     std::string name;
     uint64_t bytes = 0;
+    bool port_is_up = true;
     std::map<uint64_t, Server> servers;  // by group id
   };
   using States = std::map<Ipv4, State>;
@@ -102,7 +105,6 @@ class Lenders {
   State* Find(HostId host);
   // None of them is there any more.
   void LoseAll(Ipv4 ip, State* state, const std::string& why, std::vector<Lost>* lost);
-  static uint64_t Left(const State& state);
   static Server* FindServer(State* state, const ServedGroup& group);
 
   States states_;

@@ -108,6 +108,7 @@ proto::Joined ToProto(const JoinedReply& reply) {
   NameTypes(reply.abilities, &out);
   NameOperations(reply.abilities, &out);
   out.set_turns(reply.abilities.turns);
+  out.set_priorities(reply.abilities.priorities && IsInPool(reply.mode));
   out.set_asks(reply.asks);
   for (const Lack& lack : reply.lacks) *out.add_lacks() = ToProto(lack);
   out.set_path(static_cast<proto::Path>(reply.path));
@@ -177,6 +178,10 @@ GroupSpec FromProto(const proto::CreateGroupRequest& request) {
   out.max_bytes = request.max_bytes();
   out.scale = request.quantise();
   out.int8 = request.quantise_int8();
+  if (request.has_priority_limit() && !IsPriority(request.priority_limit()))
+    out.wrong = fmt::format("priority_limit: {} is not a number from 0 on", request.priority_limit());
+  else if (request.has_priority_limit())
+    out.priority_limit = PriorityOf(request.priority_limit());
   out.path_mtu = request.path_mtu();
   out.path = PathFromProto(request.path());
   out.message_packets = request.message_packets();
@@ -302,6 +307,7 @@ proto::GroupState ToProto(const Topology& topology, const Group& group) {
   out.set_max_bytes(group.spec.max_bytes);
   out.set_quantise(group.spec.scale);
   out.set_quantise_int8(group.spec.int8);
+  out.set_priority_limit(ValueOf(group.spec.priority_limit));
   *out.mutable_placement() = PlacementOf(group);
   for (const auto& [name, mode] : group.spec.switch_modes)
     (*out.mutable_switch_modes())[name] = static_cast<proto::Mode>(mode);

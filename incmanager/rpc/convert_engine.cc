@@ -57,6 +57,7 @@ Abilities AbilitiesOf(const proto::Capability& capability) {
   if (capability.operations().empty()) return Abilities::First();
   Abilities out;
   out.turns = capability.turns();
+  out.priorities = capability.priorities();
   for (const std::string& name : capability.types()) out.Add(TypeNamed(name).value_or(DataType::kNone));
   for (const std::string& name : capability.operations()) out.Add(OpNamed(name).value_or(ReduceOp::kNone));
   return out;

@@ -34,10 +34,7 @@ StatusOr<HostInfo> FromProto(const proto::HostInfo& info) {
   FallbackOffer& offer = out.fallback.emplace();
   offer.bytes = info.fallback().bytes();
   offer.ip = Ipv4{info.fallback().ip()};
-  if (std::ranges::find(out.ports, offer.ip, &HostPort::ip) == out.ports.end()) {
-    return MakeStatus(StatusCode::kInvalidArgument,
-                      fmt::format("fallback: {} is the address of none of its ports", ToString(offer.ip)));
-  }
+  offer.port_is_up = std::ranges::find(out.ports, offer.ip, &HostPort::ip) != out.ports.end();
   for (const proto::ServedGroup& group : info.fallback().served()) offer.served.push_back(FromProto(group));
   return out;
 }

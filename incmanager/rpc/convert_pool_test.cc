@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "incmanager/cli/render.h"
 #include "incmanager/groups/group_life_testing.h"
 #include "incmanager/rpc/convert.h"
@@ -19,6 +22,7 @@ Group Running(testing::GroupWorldFixture* w) {
   spec.name = "g";
   spec.world_size = 2;
   spec.mode = Mode::kPooled;
+  spec.priority_limit = 3 << 15;
   EXPECT_TRUE(w->groups()->Create(spec).ok());
   w->JoinAll(2);
   w->AnswerServers();
@@ -36,7 +40,24 @@ TEST(ConvertPool, TheSwitchIsToldTheLeg) {
   EXPECT_EQ(config.server().remote_ip(), Raw(w.topology.nodes[w.Id("h3")].address));
   EXPECT_EQ(config.server().port(), "swp4");
   EXPECT_FALSE(config.server().is_host());
+  EXPECT_EQ(config.priority_limit(), 3u << 15);
   EXPECT_FALSE(ToProto(ContextPlan{}).has_server());
+}
+
+TEST(ConvertPool, TheLimitOfPrioritiesIsANumber) {
+  proto::CreateGroupRequest request;
+  EXPECT_EQ(FromProto(request).priority_limit, 0u) << "none";
+  request.set_priority_limit(1.5);
+  EXPECT_EQ(FromProto(request).priority_limit, 3u << 15);
+  EXPECT_EQ(FromProto(request).wrong, "");
+  request.set_priority_limit(0);
+  EXPECT_EQ(FromProto(request).priority_limit, kLeastPriority);
+  request.set_priority_limit(1e9);
+  EXPECT_EQ(FromProto(request).priority_limit, kMostPriority);
+  for (const double wrong : {-1.0, std::numeric_limits<double>::infinity(), std::nan("")}) {
+    request.set_priority_limit(wrong);
+    EXPECT_THAT(FromProto(request).wrong, HasSubstr("is not a number from 0 on"));
+  }
 }
 
 // The next manager has it again, with what its host lends.

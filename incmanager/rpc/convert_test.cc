@@ -112,6 +112,9 @@ TEST(Convert, ASwitchHasWhatItStates) {
   EXPECT_FALSE(has.turns);
   info.mutable_capability()->set_turns(true);
   EXPECT_TRUE(FromProto(info).abilities.turns);
+  EXPECT_FALSE(has.priorities);
+  info.mutable_capability()->set_priorities(true);
+  EXPECT_TRUE(FromProto(info).abilities.priorities);
   EXPECT_FALSE(FromProto(info).blocks);
   info.mutable_capability()->set_blocks(true);
   EXPECT_TRUE(FromProto(info).blocks);
@@ -178,6 +181,11 @@ TEST(Convert, RanksAreToldWhatAllSwitchesHaveAndWhoLacksTheRest) {
   EXPECT_FALSE(joined.turns());
   reply.abilities.turns = true;
   EXPECT_TRUE(ToProto(SessionEvent(reply)).joined().turns());
+  reply.abilities.priorities = true;
+  reply.mode = Mode::kAugmented;
+  EXPECT_FALSE(ToProto(SessionEvent(reply)).joined().priorities()) << "only calls in a pool have some";
+  reply.mode = Mode::kPooled;
+  EXPECT_TRUE(ToProto(SessionEvent(reply)).joined().priorities());
   EXPECT_FALSE(ToProto(SessionEvent(reply)).joined().asks());
   reply.asks = true;
   EXPECT_TRUE(ToProto(SessionEvent(reply)).joined().asks());

@@ -194,6 +194,7 @@ proto::CreateGroupRequest RequestOf(const GroupSpec& spec) {
   out.set_max_bytes(spec.max_bytes);
   out.set_quantise(spec.scale);
   out.set_quantise_int8(spec.int8);
+  if (spec.priority_limit != 0) out.set_priority_limit(ValueOf(spec.priority_limit));
   out.set_path(static_cast<proto::Path>(spec.path));
   if (spec.policy != Policy::kUnspecified) out.set_policy(Name(spec.policy));
   if (spec.prefer != Prefer::kUnspecified) out.set_prefer(Name(spec.prefer));

@@ -35,6 +35,7 @@ GroupSpec FullSpec() {
                  .max_bytes = uint64_t{1} << 40,
                  .scale = 1e-20f,
                  .int8 = true,
+                 .priority_limit = 0x18001,
                  .path = Path::kNetwork,
                  .policy = Policy::kTemporal,
                  .prefer = Prefer::kLatency,
@@ -51,8 +52,8 @@ GroupSpec FullSpec() {
 // A field that is added does not compile without its row here.
 void ExpectSame(const GroupSpec& got, const GroupSpec& want) {
   const auto& [name, world_size, hosts, mode, switch_modes, reproducible, path_mtu, message_packets,
-               window_messages, start_psn, inline_bytes, needs, max_bytes, scale, int8, wrong, path, policy, prefer,
-               rate_kbps, tenant, duty, job, phase] = got;
+               window_messages, start_psn, inline_bytes, needs, max_bytes, scale, int8, priority_limit, wrong,
+               path, policy, prefer, rate_kbps, tenant, duty, job, phase] = got;
   EXPECT_EQ(name, want.name);
   EXPECT_EQ(world_size, want.world_size);
   EXPECT_EQ(hosts, want.hosts);
@@ -68,6 +69,7 @@ void ExpectSame(const GroupSpec& got, const GroupSpec& want) {
   EXPECT_EQ(max_bytes, want.max_bytes);
   EXPECT_EQ(scale, want.scale);
   EXPECT_EQ(int8, want.int8);
+  EXPECT_EQ(priority_limit, want.priority_limit);
   EXPECT_EQ(wrong, "");
   EXPECT_EQ(path, want.path);
   EXPECT_EQ(policy, want.policy);

@@ -30,6 +30,11 @@ void ManagerState::ResumeFound(Nanos now) {
       if (const auto host = topology_.FindHostByAddress(Ipv4{member.join().ip()}))
         graph_.NameHost(*host, member.host());
     }
+    if (stored.has_server() && !stored.contexts().empty()) {
+      const Ipv4 lender{stored.contexts(0).config().server().remote_ip()};
+      if (const auto host = topology_.FindHostByAddress(lender))
+        graph_.NameHost(*host, stored.server().host());
+    }
     StatusOr<Group> group = FromStored(topology_, stored);
     if (group.ok()) {
       groups_.ResumeGroup(now, *std::move(group));

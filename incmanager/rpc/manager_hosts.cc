@@ -229,7 +229,8 @@ proto::ListHostsReply ManagerState::ListHosts(Nanos now) const {
     state.set_last_heard_ms_ago((now - entry.last_heard) / kMillisecond);
     for (const Lenders::Lender& lender : lenders_.List()) {
       if (lender.host != id) continue;
-      state.set_fallback_left_bytes(lender.left);
+      const std::optional<NodeId> node = topology_.FindHostByAddress(lender.ip);
+      state.set_fallback_left_bytes(node ? groups_.lending().LeftOf(*node, lender.bytes) : lender.bytes);
       for (const ServedGroup& group : lender.served)
         *state.mutable_info()->mutable_fallback()->add_served() = ToProto(group);
       state.mutable_fallback_groups()->Assign(lender.groups.begin(), lender.groups.end());

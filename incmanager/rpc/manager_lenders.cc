@@ -20,15 +20,16 @@ ErrorCode CodeOf(proto::ServerMade::Outcome outcome) {
 std::vector<LendingHost> ManagerState::List() const {
   std::vector<LendingHost> hosts;
   for (const Lenders::Lender& lender : lenders_.List()) {
+    if (!lender.port_is_up) continue;
     const std::optional<NodeId> node = topology_.FindHostByAddress(lender.ip);
-    if (node) hosts.push_back({.host = *node, .all_bytes = lender.bytes, .left_bytes = lender.left});
+    if (node) hosts.push_back({.host = *node, .all_bytes = lender.bytes});
   }
   return hosts;
 }
 
 void ManagerState::MakeServer(NodeId host, const ServerRequest& request) {
   const ServedGroup group{.id = request.group_id, .generation = request.generation};
-  const auto daemon = lenders_.Ask(topology_.nodes[host].address, group, request.name, request.bytes);
+  const auto daemon = lenders_.Ask(topology_.nodes[host].address, group, request.name);
   if (!daemon) {
     // Its answer must not come from within the question.
     unasked_.push_back({host, group});
@@ -63,7 +64,7 @@ void ManagerState::FollowLenders(Nanos now, const Lenders::Changes& changes) {
 
 void ManagerState::TickLenders(Nanos now) {
   for (const auto& [host, group] : std::exchange(unasked_, {})) {
-    const std::string why = fmt::format("host {} lends no more, or too little", topology_.nodes[host].name);
+    const std::string why = fmt::format("host {} lends no more", topology_.nodes[host].name);
     groups_.OnServerMade(now, host, group.id, group.generation,
                          {.refused = {ErrorCode::kNoResource, why, -1, ""}});
   }
@@ -100,8 +101,7 @@ void ManagerState::OnServerEnded(Nanos now, HostId daemon, const proto::ServerEn
 void ManagerState::ResumeServer(Nanos now, const proto::StoredGroup& stored) {
   if (!stored.has_server() || stored.contexts().empty()) return;
   const Ipv4 ip{stored.contexts(0).config().server().remote_ip()};
-  lenders_.Resume(ip, {stored.id(), stored.generation()}, stored.spec().name(), stored.server().bytes(),
-                  now + GroupLife::kBackWithin);
+  lenders_.Resume(ip, {stored.id(), stored.generation()}, stored.spec().name(), now + GroupLife::kBackWithin);
 }
 
 void ManagerState::OnResumed(Nanos now, const proto::StoredGroup& stored) {

@@ -2,89 +2,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <map>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "incmanager/cli/render.h"
-#include "incmanager/rpc/kept.h"
-#include "incmanager/rpc/manager_state.h"
-#include "incmanager/rpc/manager_world_testing.h"
-#include "incmanager/store/memory_store.h"
-#include "incmanager/topology_testing.h"
+#include "incmanager/rpc/lenders_testing.h"
 #include "protocol/fallback.h"
 
 namespace epic::manager {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::kDaemon;
+using testing::ManagerLenders;
 using ::testing::Not;
-
-class LendersWorld : public testing::IdleWorld {
- public:
-  void Send(SessionId session, const proto::ServerMessage& message, bool) override {
-    told[session] = message;
-  }
-  void Install(NodeId, const proto::GroupConfig& group) override { installs.push_back(group); }
-  void Remove(NodeId, uint64_t group_id, uint32_t) override { removals.push_back(group_id); }
-  void Probe(NodeId, NodeId about, const proto::ProbeRequest& request) override {
-    if (request.by_arp()) asked_by_arp.emplace_back(about, Ipv4{request.ip()});
-  }
-  void SendToHost(HostId host, const proto::ToHost& message) override { to_hosts[host].push_back(message); }
-  void EndHost(HostId host, const Status& status) override { ended[host] = status; }
-
-  std::map<HostId, std::vector<proto::ToHost>> to_hosts;
-  std::map<HostId, Status> ended;
-  std::map<SessionId, proto::ServerMessage> told;
-  std::vector<proto::GroupConfig> installs;
-  std::vector<uint64_t> removals;
-  std::vector<std::pair<NodeId, Ipv4>> asked_by_arp;
-};
-
-constexpr HostId kDaemon = 5;
-
-class ManagerLenders : public ::testing::Test {
- protected:
-  static proto::FromHost InfoOf(const std::string& name, uint32_t ip) {
-    proto::FromHost message;
-    proto::HostInfo& info = *message.mutable_info();
-    info.set_name(name);
-    proto::HostPort& port = *info.add_ports();
-    port.set_ifname("vec0");
-    port.set_mac(std::string(6, 2));
-    port.set_ip(ip);
-    return message;
-  }
-  // Of a host that lends 3 MiB, with servers of these groups.
-  static proto::FromHost LenderOf(const std::string& name, uint32_t ip,
-                                  const std::vector<uint64_t>& served = {}) {
-    proto::FromHost message = InfoOf(name, ip);
-    proto::FallbackOffer& offer = *message.mutable_info()->mutable_fallback();
-    offer.set_bytes(3 << 20);
-    offer.set_ip(ip);
-    for (const uint64_t id : served) {
-      offer.add_served()->set_group_id(id);
-      offer.mutable_served()->rbegin()->set_generation(7);
-    }
-    return message;
-  }
-  // The groups whose servers the daemon is told to remove.
-  std::vector<uint64_t> Removed(HostId host) {
-    std::vector<uint64_t> ids;
-    for (const proto::ToHost& message : world_.to_hosts[host]) {
-      if (!message.has_remove_server()) continue;
-      EXPECT_EQ(message.remove_server().group().generation(), 7u);
-      ids.push_back(message.remove_server().group().group_id());
-    }
-    return ids;
-  }
-
-  const Topology topology_ = testing::Star(3).Build();
-  LendersWorld world_;
-  ManagerState state_{topology_, {}, 1, 1, &world_};
-};
+using testing::ResumedServers;
+using testing::ServedGroups;
 
 TEST_F(ManagerLenders, DaemonsAreToldThatServersAreKnownAndWhichOfTheirsNobodyWants) {
   state_.OnHostMessage(kSecond, 5, LenderOf("h0", 1, {11, 12}));
@@ -109,11 +41,12 @@ TEST_F(ManagerLenders, AServerThatNobodyHasAskedForIsRemoved) {
   EXPECT_FALSE(world_.ended.contains(5)) << "it may have been wanted once";
 }
 
-TEST_F(ManagerLenders, WhoLendsByAnAddressThatItDoesNotHaveIsRefused) {
-  proto::FromHost bad = LenderOf("h0", 0x0a000001);
-  bad.mutable_info()->mutable_fallback()->set_ip(0x0a000002);
-  state_.OnHostMessage(kSecond, 5, bad);
-  EXPECT_EQ(world_.ended[5].message(), "fallback: 10.0.0.2 is the address of none of its ports");
+TEST_F(ManagerLenders, WhoLendsByAPortThatIsDownIsAHostLikeOthers) {
+  proto::FromHost down = LenderOf("h0", 0x0a000001);
+  down.mutable_info()->mutable_fallback()->set_ip(0x0a000002);
+  state_.OnHostMessage(kSecond, 5, down);
+  EXPECT_FALSE(world_.ended.contains(5));
+  EXPECT_EQ(state_.ListHosts(kSecond).hosts_size(), 1);
 }
 
 TEST_F(ManagerLenders, OperatorsSeeWhoLendsAndWhatIsLeft) {
@@ -133,97 +66,6 @@ TEST_F(ManagerLenders, OperatorsSeeWhoLendsAndWhatIsLeft) {
   state_.OnHostClosed(kSecond, 5);
   EXPECT_THAT(RenderHosts(state_.ListHosts(kSecond)), Not(HasSubstr("lends")));
 }
-
-// Two ranks on h0 and h1 in mode V; the daemon of h2 lends.
-class ServedGroups : public ManagerLenders {
- protected:
-  void Begin(uint64_t lent = 64 << 20) {
-    proto::RegisterRequest request = testing::RegistrationOf(topology_.nodes[0]);
-    proto::Capability& has = *request.mutable_engine()->mutable_capability();
-    for (const Mode mode : AllModes()) has.add_modes(static_cast<proto::Mode>(mode));
-    has.set_max_path_mtu(4096);
-    has.set_max_children(64);
-    has.set_arena_bytes(32 << 20);
-    has.set_arena_free_bytes(16 << 20);
-    has.mutable_pool()->set_bytes(4 << 20);
-    has.mutable_pool()->set_buffer_bytes(8192);
-    ASSERT_TRUE(state_.Register(now_, request).ok());
-    state_.OnForwardingSet(now_, 0, absl::OkStatus());
-    proto::FromHost lender = LenderOf("h2", AddressOf("h2"));
-    lender.mutable_info()->mutable_fallback()->set_bytes(lent);
-    state_.OnHostMessage(now_, kDaemon, lender);
-    proto::CreateGroupRequest create;
-    create.set_name("g");
-    create.set_world_size(2);
-    create.set_mode(proto::MODE_POOLED);
-    create.set_path(proto::PATH_NETWORK);
-    ASSERT_TRUE(state_.CreateGroup(create).ok());
-    for (const uint32_t rank : {0, 1}) {
-      proto::ClientMessage message;
-      proto::Join& join = *message.mutable_join();
-      join.set_group("g");
-      join.set_rank(rank);
-      join.set_world_size(2);
-      join.set_ip(AddressOf(rank == 0 ? "h0" : "h1"));
-      join.set_qpn(0x11);
-      join.set_max_path_mtu(4096);
-      join.set_rejoins(true);
-      sessions_.push_back(state_.NewSession());
-      state_.OnMessage(now_, sessions_.back(), message);
-    }
-  }
-  uint32_t AddressOf(const std::string& host) const {
-    return Raw(topology_.nodes[*topology_.FindHost(host)].address);
-  }
-  // What the daemon was asked for last.
-  proto::MakeServer Asked() {
-    for (auto at = world_.to_hosts[kDaemon].rbegin(); at != world_.to_hosts[kDaemon].rend(); ++at) {
-      if (at->has_make_server()) return at->make_server();
-    }
-    ADD_FAILURE() << "the daemon has not been asked";
-    return {};
-  }
-  void Answer(proto::ServerMade::Outcome outcome = proto::ServerMade::OUTCOME_SERVES) {
-    proto::FromHost message;
-    proto::ServerMade& made = *message.mutable_server_made();
-    *made.mutable_group() = Asked().group();
-    made.set_outcome(outcome);
-    if (outcome == proto::ServerMade::OUTCOME_SERVES) {
-      made.set_ip(AddressOf("h2"));
-      made.set_qpn(0x777);
-    } else {
-      made.set_message("because");
-    }
-    state_.OnHostMessage(now_, kDaemon, message);
-  }
-  void Run() {
-    Begin();
-    Answer();
-    ASSERT_EQ(world_.installs.size(), 1u);
-    state_.OnInstalled(now_, 0, Asked().group().group_id(), {.arena_bytes = 1000});
-    for (const SessionId session : sessions_) ASSERT_TRUE(world_.told[session].has_joined());
-  }
-  // Its switch has no answer of h2's host.
-  void Pass(Nanos time) {
-    for (const Nanos end = now_ + time; now_ < end;) {
-      for (const auto& [host, ip] : std::exchange(world_.asked_by_arp, {})) {
-        proto::ProbeReply none;
-        none.set_asked(true);
-        state_.OnProbed(now_, 0, host, ip, none);
-      }
-      now_ += 100 * kMillisecond;
-      state_.Tick(now_);
-    }
-  }
-  proto::Failure FailureOf(size_t rank) { return world_.told[sessions_.at(rank)].failure(); }
-  size_t RemoveServers() {
-    return static_cast<size_t>(std::ranges::count_if(
-        world_.to_hosts[kDaemon], [](const proto::ToHost& message) { return message.has_remove_server(); }));
-  }
-
-  Nanos now_ = kSecond;
-  std::vector<SessionId> sessions_;
-};
 
 TEST_F(ServedGroups, TheHostIsAskedThenTheSwitchThenRanksAreTold) {
   Begin();
@@ -264,6 +106,10 @@ TEST_F(ServedGroups, ARefusalIsToldWithTheHostAndTakesNothing) {
     EXPECT_THAT(FailureOf(rank).message(),
                 HasSubstr("host h2 cannot be the group's fallback server: because"));
   }
+  // For all that is known the switch might have a context that sends there.
+  for (const SessionId session : sessions_) state_.OnClosed(now_, session);
+  ASSERT_EQ(world_.removals.size(), 1u);
+  state_.OnRemoved(now_, 0, world_.removals[0], absl::OkStatus());
   EXPECT_EQ(state_.ListHosts(now_).hosts(0).fallback_left_bytes(), 64u << 20);
 }
 
@@ -312,6 +158,42 @@ TEST_F(ServedGroups, ADaemonThatIsBackWithItsServersEndsNothing) {
   EXPECT_EQ(state_.ListHosts(now_).hosts(0).fallback_groups_size(), 1);
 }
 
+// A cable is pulled and put back: what its link has to say is said of that.
+TEST_F(ServedGroups, TheServersStayWhileTheLendersPortIsDown) {
+  Run();
+  proto::FromHost down = LenderOf("h2", AddressOf("h2"));
+  down.mutable_info()->clear_ports();
+  state_.OnHostMessage(now_, kDaemon, down);
+  EXPECT_FALSE(world_.ended.contains(kDaemon));
+  EXPECT_EQ(FailureOf(0).code(), proto::ERROR_OK);
+  EXPECT_EQ(Lender(), "") << "no group gets another one";
+  state_.OnHostMessage(now_, kDaemon, LenderOf("h2", AddressOf("h2")));
+  EXPECT_EQ(FailureOf(0).code(), proto::ERROR_OK);
+  EXPECT_EQ(Lender(), "h2");
+  EXPECT_EQ(RemoveServers(), 0u);
+}
+
+// What came meanwhile is heard behind the first tick.
+TEST_F(ServedGroups, TimeInWhichTheManagerStoodStillIsNoneOfTheLenders) {
+  Begin();
+  state_.Tick(now_);
+  now_ += 20 * kSecond;
+  state_.Tick(now_);
+  EXPECT_EQ(FailureOf(0).code(), proto::ERROR_OK);
+  Answer();
+  ASSERT_EQ(world_.installs.size(), 1u);
+  state_.OnInstalled(now_, 0, Asked().group().group_id(), {.arena_bytes = 1000});
+  state_.OnHostClosed(now_, kDaemon);
+  Pass(kSecond);
+  now_ += 20 * kSecond;
+  state_.Tick(now_);
+  now_ += kSecond;
+  state_.Tick(now_);
+  EXPECT_EQ(FailureOf(0).code(), proto::ERROR_OK) << "it has a second left";
+  Pass(3 * kSecond);
+  EXPECT_EQ(FailureOf(0).code(), proto::ERROR_FALLBACK_LOST);
+}
+
 // Its switch is asked from two seconds on, and has no answer seven times.
 TEST_F(ServedGroups, ALendersHostThatIsDeadIsLostWithinFiveSeconds) {
   Run();
@@ -334,39 +216,6 @@ TEST_F(ServedGroups, TheServerIsRemovedBehindTheSwitchsContext) {
   EXPECT_EQ(state_.ListHosts(now_).hosts(0).fallback_left_bytes(), 64u << 20);
 }
 
-// The manager has a store, dies, and comes back.
-class ResumedServers : public ServedGroups {
- protected:
-  void SetUp() override {
-    Resume(&state_, 0);
-    Run();
-    ASSERT_TRUE(store_.Apply(state_.TakeBefore({.now = now_})).ok());
-    Resume(&next_, now_);
-    ASSERT_TRUE(Runs());
-  }
-  void Resume(ManagerState* state, Nanos now) {
-    const auto kept = BeginEpoch(&store_, {.now = now});
-    ASSERT_TRUE(kept.ok()) << kept.status();
-    state->Resume({.now = now}, *kept, "memory");
-  }
-  bool Runs() const {
-    const auto group = next_.ShowGroup("g", true, now_);
-    return group.ok() && group->state() == "running";
-  }
-  ErrorCode EndedWith() const {
-    const auto group = next_.ShowGroup("g", true, now_);
-    return group.ok() ? static_cast<ErrorCode>(group->last_end().failure().code()) : ErrorCode::kOk;
-  }
-  proto::FromHost Back(bool serves) {
-    proto::FromHost back = LenderOf("h2", AddressOf("h2"));
-    if (serves) *back.mutable_info()->mutable_fallback()->add_served() = Asked().group();
-    return back;
-  }
-
-  MemoryStore store_;
-  ManagerState next_{topology_, {}, 2, 2, &world_};
-};
-
 TEST_F(ResumedServers, ADaemonThatStillHasTheServerGoesOn) {
   next_.OnHostMessage(now_, kDaemon + 1, Back(true));
   EXPECT_TRUE(Runs());
@@ -378,6 +227,30 @@ TEST_F(ResumedServers, ADaemonThatHasStartedMeanwhileHasLostIt) {
   next_.OnHostMessage(now_, kDaemon + 1, Back(false));
   EXPECT_FALSE(Runs());
   EXPECT_EQ(EndedWith(), ErrorCode::kFallbackLost);
+}
+
+// The next manager's network is found, and its hosts have no names in it but those that groups gave them.
+TEST_F(ResumedServers, ADiscoveredLenderHasItsNameAgain) {
+  ManagerState found({.name = "found", .path_mtu = 4096, .discovery = true}, {}, 3, 3, &world_);
+  Resume(&found, now_);
+  const uint64_t id = Asked().group().group_id();
+  proto::RegisterRequest request = testing::RegistrationOf(topology_.nodes[0], {id});
+  for (size_t at = 0; at < topology_.nodes[0].hops.size(); ++at) {
+    const Node& host = topology_.nodes[topology_.nodes[0].hops[at].peer];
+    proto::Neighbour& neighbour =
+        *request.mutable_engine()->mutable_ports(static_cast<int>(at))->add_neighbours();
+    neighbour.set_kind(proto::NEIGHBOUR_HOST);
+    neighbour.set_ip(Raw(host.address));
+    neighbour.set_mac(std::string(host.mac.begin(), host.mac.end()));
+    neighbour.set_heard_by(proto::HEARD_BY_ARP);
+  }
+  ASSERT_TRUE(found.Register(now_, request).ok());
+  found.OnHostMessage(now_, kDaemon + 1, Back(true));
+  for (const Nanos end = now_ + 5 * kSecond; now_ < end; now_ += 100 * kMillisecond) found.Tick(now_);
+  const auto group = found.ShowGroup("g", true, now_);
+  ASSERT_TRUE(group.ok());
+  EXPECT_EQ(group->state(), "running") << group->DebugString();
+  EXPECT_EQ(group->server().host(), "h2");
 }
 
 }  // namespace

@@ -52,7 +52,13 @@ void ManagerState::Tick(Nanos now) {
     for (const HealthWatch::Ask& ask : watch_.Due(now, groups_.Watched())) Probe(ask);
   }
   if (StandsStill(now)) returns_until_ = now + kHeardToBreakIn;
-  if (standstill_.MayJudge(now, now - std::exchange(ticked_at_, now))) {
+  const bool is_first = ticked_at_ == 0;
+  const Nanos passed = now - std::exchange(ticked_at_, now);
+  if (!is_first && standstill_.IsLate(passed)) {
+    lenders_.OnStoodStill(passed);
+    groups_.OnStoodStill(passed);
+  }
+  if (standstill_.MayJudge(now, passed)) {
     Judge(now);
     JudgeHosts(now);
   }

@@ -202,6 +202,7 @@ proto::StoredTold ToStored(const JoinedReply& reply) {
   NameTypes(reply.abilities, &out);
   NameOperations(reply.abilities, &out);
   out.set_turns(reply.abilities.turns);
+  out.set_priorities(reply.abilities.priorities);
   out.set_asks(reply.asks);
   return out;
 }
@@ -228,6 +229,7 @@ void ReadReplies(const Topology& topology, const proto::StoredTold& told, Names*
   for (const std::string& name : told.types()) names->Wrong(AddTypes(name, &common.abilities));
   for (const std::string& name : told.operations()) names->Wrong(AddOps(name, &common.abilities));
   common.abilities.turns = told.turns();
+  common.abilities.priorities = told.priorities();
   for (const ContextPlan& context : group->plan.contexts) {
     for (const EndpointPlan& child : context.children) {
       if (child.is_host && (child.ranks.size() != 1 || child.ranks.front() >= group->spec.world_size))

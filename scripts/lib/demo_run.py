@@ -2,7 +2,8 @@
 """demo_run.py --bed NAME: collectives over every host of a test bed that is up; what a program can expect of them, and a verdict.
 
 Each size in a group of its own: the first call, the median of calls 3 to 20, and the median of the last quarter of all, which are fewer
-of large sizes. Exit status 0 if every element was right and every switch of the tree counted aggregated packets, else 1.
+of large sizes. Exit status 0 if every element was right and every switch of the tree counted aggregated packets, else 1; also 1 in a mode with a pool
+that is too small for the largest calls, if no sum went to the host that lends memory.
 """
 import argparse
 import json
@@ -72,21 +73,32 @@ def splits_of(shown):
     return sum(int(counter["value"]) for node in shown.get("tree", []) for counter in node.get("pool", []) if counter["name"] == "splits")
 
 
+def places_of(bed, switch):
+    return int(epic_ranks.manager(bed, "tables", switch)["info"]["capability"].get("pool", {}).get("places", 0))
+
+
+def must_split(shown, places, size):
+    """Whether a group of so many places in its switch's pool cannot do without its host: its window is longer, and so is a call of
+    this size, whose results keep their places until they are acknowledged."""
+    window = shown.get("message_packets", 0) * shown.get("window_messages", 0)
+    return places < window and size >= places * shown.get("path_mtu", 0)
+
+
 def run(bed, hosts, group, argv, tree, pooled=False):
-    """Runs argv(rank) on all hosts: their results, and if pooled how many sums were seen to be completed by a host. `tree` gets the
-    names of the group's switches, if it has none yet: the manager knows them only while the group lives, and it may be over before
-    it is asked."""
+    """Runs argv(rank) on all hosts: their results, and if pooled what was shown last of the group, with most sums completed by a host.
+    `tree` gets the names of the group's switches, if it has none yet: the manager knows them only while the group lives, and it may
+    be over before it is asked."""
     started = [epic_ranks.start_rank(bed, host, argv(rank), 600) for rank, host in enumerate(hosts)]
-    splits = 0
+    last = {}
     for thread, _ in started:
         while thread.is_alive() and (pooled or not tree):
             shown = epic_ranks.manager(bed, "group", "show", group, check=False) or {}
             if not tree:
                 tree.extend(node["switch_name"] for node in shown.get("tree", []))
-            splits = max(splits, splits_of(shown))
-            thread.join(0.5 if pooled and tree else 0.05)
+            last = shown if shown.get("tree") and splits_of(shown) >= splits_of(last) else last
+            thread.join(0.2 if pooled and tree else 0.05)
         thread.join()
-    return [result for _, result in started], splits
+    return [result for _, result in started], last
 
 
 def main():
@@ -101,7 +113,7 @@ def main():
     kinds = " and ".join(sorted(set(epic_ranks.kinds_of(args.bed).values())))
     perf = epic_ranks.BUILD / "bench/epic-perf"
     before = {switch: epic_ranks.aggregated_packets(args.bed, switch) for switch in epic_ranks.switches_of(args.bed)}
-    begin, failed, tree, splits = time.monotonic(), [], [], 0
+    begin, failed, tree, splits, forced = time.monotonic(), [], [], 0, 0
     pooled = any(mode.in_pool for mode in modes.read() if mode.number == args.mode)
     print(f"{len(hosts)} ranks, mode {args.mode}; times are rank 0's, medians but of the first call; each size in a group of its own")
     print(HEAD, flush=True)
@@ -111,8 +123,11 @@ def main():
         def argv(rank, size=size, group=group):
             return [perf, "--group", group, "--rank", rank, "--size", len(hosts), "--mode", args.mode, "--collective", args.collective,
                     "-b", size, "-e", size, "-n", calls_of(size, kinds == "softnic"), "-w", 0, "--each", "--json"]
-        ranks, split = run(args.bed, hosts, group, argv, tree, pooled)
-        splits += split
+        ranks, shown = run(args.bed, hosts, group, argv, tree, pooled)
+        if pooled and tree:
+            splits += splits_of(shown)
+            places = places_of(args.bed, tree[0])
+            forced = places if must_split(shown, places, size) else forced
         for result in results_of(ranks[0].output):
             print(row(result), flush=True)
         for host, rank in zip(hosts, ranks):
@@ -131,10 +146,12 @@ def main():
     print("aggregated packets: " + ", ".join(f"{switch} {count}" for switch, count in summed.items()))
     if pooled:
         print(f"splits: {splits} sums or more were completed by the host that lends memory")
-    if failed or idle or not tree:
+    unsplit = forced > 0 and splits == 0
+    if failed or idle or unsplit or not tree:
         why = [f"ranks failed: {', '.join(failed)}"] if failed else []
         why += [f"switches that summed nothing: {', '.join(idle)}"] if idle else []
         why += ["no switch took part"] if not tree else []
+        why += [f"no sum was completed by a host, though the pool has {forced} places"] if unsplit else []
         print(f"FAILED: {'; '.join(why)}")
         return 1
     print(f"OK: {len(hosts)} {kinds} hosts, every element right, mode {args.mode}, "

@@ -40,6 +40,7 @@ proto::EngineInfo InfoOf(const manager::EngineReport& report) {
   manager::NameTypes(report.abilities, &can);
   manager::NameOperations(report.abilities, &can);
   can.set_turns(report.abilities.turns);
+  can.set_priorities(report.abilities.priorities);
   can.set_max_path_mtu(report.max_path_mtu);
   can.set_max_children(report.max_children);
   can.set_arena_bytes(report.arena_bytes);

@@ -39,6 +39,9 @@ static void Refusals(epicComm_t comm) {
     Wrong("epicCommInt8", "takes what is null");
   if (epicCommInt8(comm, &int8) != epicSuccess || int8 != 0 || epicCommSetQuantise(comm, 0) != epicSuccess)
     Wrong("epicCommInt8", "tells of blocks that there are not");
+  if (epicCommSetPriority(comm, 2.5) != epicSuccess || epicCommSetPriority(comm, -1) != epicInvalidArgument ||
+      epicCommSetPriority(NULL, 1) != epicInvalidArgument)
+    Wrong("epicCommSetPriority", "takes what is no priority, or not what is one");
   if (epicCommQuantised(comm, NULL, NULL, NULL) != epicSuccess)
     Wrong("epicCommQuantised", epicGetLastError());
   if (epicCommQuantised(comm, &scale, &inputs, &results) != epicSuccess || scale != 0 || inputs != 0 ||

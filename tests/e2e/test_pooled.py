@@ -13,7 +13,7 @@ BUFFER = 8192
 LENDS = "64M"
 # Of 16 places, and 4 buffers more: a window of a group has 64.
 SMALL = ("star-4", "--hosts", "softnic", f"--engine-arg=--pool={20 * BUFFER}", "--wire")
-TREE = ("tree-3-2", "--hosts", "softnic", f"--engine-arg=--pool={20 * BUFFER}", "--wire")
+TREE = ("tree-3-2", "--hosts", "softnic,h1=rxe", f"--engine-arg=--pool={20 * BUFFER}", "--wire")
 
 
 class Lender:
@@ -79,8 +79,32 @@ def test_groups_share_a_pool_of_16_places_and_are_right(beds, lend):
     assert (pool["spare_buffers"], pool["places_in_use"]) == (pool["buffers"], 0)
 
 
+def test_the_group_of_higher_priority_keeps_its_places(beds, lend, monkeypatch):
+    """Of two groups that say the same, one has a limit: its sums go to the server, the other's hardly ever."""
+    bed = beds.get(*SMALL)
+    lend(bed)
+    names = [bed.network_group("--mode", "pooled", *limit) for limit in ((), ("--priority-limit", "0.5"))]
+    monkeypatch.setenv("EPIC_PRIORITY", "60000")
+    groups = [bed.loops("--counts", "100000", "--until-signal", "--iterations", 1_000_000, group=name) for name in names]
+    for ranks in groups:
+        for rank in ranks:
+            rank.wait_for("joined")
+    deadline = time.monotonic() + harness.END_S
+    while counters_of(bed, "s1", names[1])["evictions"] < 100:
+        assert time.monotonic() < deadline, [counters_of(bed, "s1", name) for name in names]
+        time.sleep(0.1)
+    high, low = (counters_of(bed, "s1", name) for name in names)
+    text = bed.manager_cli("group", "show", names[1]).stdout
+    for ranks in groups:
+        bed.end_loops(ranks)
+    for name in names:
+        bed.manager("group", "destroy", name)
+    assert high["evictions"] < low["evictions"] / 2, (high, low)
+    assert "priority    at most 0.5" in text
+
+
 def test_all_collectives_are_right_with_losses_on_all_links(beds, lend):
-    """One switch sums, whose hosts hang on others."""
+    """One switch sums, whose hosts hang on others, and one of them is on rdma_rxe."""
     bed = beds.get(*TREE)
     lend(bed)
     bed.wire.random_faults(5, drop_ppm=5000)

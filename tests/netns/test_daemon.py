@@ -289,6 +289,8 @@ def test_says_what_is_wrong():
                                 (["--sram", "1K"], "--sram: 1024 is not from 4096 to 68719476736 (bytes; 16M is 16777216)"),
                                 (["--sram", "lots"], "--sram"),
                                 (["--pool", "60K"], "--pool: 61440 bytes are less than 8 buffers of 8192 bytes, which need 65536"),
+                                (["--pool", "0"], "--pool: 0 bytes are less than 8 buffers of 8192 bytes, which need 65536"),
+                                (["--pool", "16M"], "--pool: 16777216 bytes leave 0 of the 16777216 of --sram; a group takes some 10240 of its own"),
                                 (["--pool", "17M"], "--pool: 17825792 bytes are more than the 16777216 that the switch has for all groups"),
                                 (["--pool", "16M", "--cores", "3"],
                                  "--pool: 5592448 bytes are more than the 5592405 that the switch has for all groups, of each of 3 cores"),

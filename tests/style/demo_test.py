@@ -41,3 +41,11 @@ def test_splits_are_those_of_the_groups_switches():
     pool = [{"name": "claims", "value": "7"}, {"name": "splits", "value": "5"}]
     assert demo_run.splits_of({"tree": [{"switch_name": "s1", "pool": pool}]}) == 5
     assert demo_run.splits_of({"tree": [{"switch_name": "s1"}]}) == demo_run.splits_of({}) == 0
+
+
+def test_who_has_to_split():
+    shown = {"message_packets": 8, "window_messages": 8, "path_mtu": 4096}
+    assert demo_run.must_split(shown, 16, 64 << 10)
+    assert not demo_run.must_split(shown, 16, 60 << 10)  # a call has room
+    assert not demo_run.must_split(shown, 64, 4 << 20)   # what may be under way has
+    assert not demo_run.must_split({}, 16, 4 << 20)      # nothing was shown

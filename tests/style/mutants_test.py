@@ -11,7 +11,7 @@ import edge  # noqa: E402
 import mutation  # noqa: E402
 import rules  # noqa: E402
 
-PRODUCT = {"base", "roce", "protocol", "reduce", "incengine", "incmanager", "commlib", "sim"}
+PRODUCT = {"base", "roce", "protocol", "reduce", "incengine", "incmanager", "commlib", "fallback", "sim"}
 
 
 @pytest.mark.parametrize("row", rules.rows(), ids=lambda row: f"{row.section}: {row.rule}")

@@ -130,8 +130,7 @@ enum class PathChoice : int {
   kHosts = 3,
 };
 
-// Their names, as in EPIC_PATH and EPIC_TYPES and on command lines: "network", "float32", "product". "unknown" for what is
-// none of them. Never null.
+// Their names, as in EPIC_PATH and EPIC_TYPES: "network", "float32"; of others "unknown". Never null.
 EPIC_API const char* PathName(PathChoice path);
 EPIC_API const char* DatatypeName(Datatype type);
 EPIC_API const char* RedOpName(RedOp op);
@@ -139,14 +138,11 @@ EPIC_API const char* RedOpName(RedOp op);
 // How the hosts compute a call among themselves (docs/HOST.md, "Which way a call goes").
 enum class HostAlgorithm : int {
   kDefault = 0,  // what the environment says, else kAuto
-  kAuto =
-      1,  // by size and number of ranks; in a group by the hosts also by kMulticast, where that is shorter
-  kDoubling =
-      2,      // in the messages by which the ranks agree on the call, 32 KiB - 64 bytes at a time
-  kRing = 3,  // in pieces around the ring of ranks
-  // Broadcast and AllGather by datagrams that the network copies, so that each byte passes each link once;
-  // all other collectives as by kAuto. Where the network or a rank's NIC does not carry them, or not all
-  // ranks ask for it, Init is refused with kUnsupported, and why.
+  kAuto = 1,  // by size and number of ranks; in a group by the hosts also kMulticast, where that is shorter
+  kDoubling = 2,  // in the messages by which the ranks agree on the call, 32 KiB - 64 bytes at a time
+  kRing = 3,      // in pieces around the ring of ranks
+  // Broadcast and AllGather by datagrams that the network copies: each byte passes each link once; all others
+  // as by kAuto. If network or NICs do not carry them, or not all ranks ask, Init says so (kUnsupported).
   kMulticast = 4,
 };
 
@@ -158,9 +154,9 @@ struct PathTaken {
 
 // How to join a group. What is left at its default comes from the environment: EPIC_GROUP, EPIC_RANK,
 // EPIC_SIZE, EPIC_MANAGER, EPIC_IFNAME, EPIC_MODE, EPIC_PATH (auto, network, hosts), EPIC_ALGORITHM (auto,
-// doubling, ring, multicast), EPIC_RECEIVES, EPIC_MAX_BYTES, EPIC_TYPES, EPIC_QUANTISE, EPIC_TIMEOUT,
-// EPIC_JOIN_TIMEOUT, EPIC_MANAGER_TIMEOUT, EPIC_MANAGER_AWAY (seconds); else rank and size from what
-// torchrun, mpirun and srun set (docs/HOST.md, "Environment"). A group of one needs no manager, no port.
+// doubling, ring, multicast), EPIC_RECEIVES, EPIC_MAX_BYTES, EPIC_TYPES, EPIC_QUANTISE, EPIC_PRIORITY,
+// EPIC_TIMEOUT, EPIC_JOIN_TIMEOUT, EPIC_MANAGER_TIMEOUT, EPIC_MANAGER_AWAY (seconds); else rank and size from
+// what torchrun, mpirun and srun set (docs/HOST.md, "Environment"). A group of one needs no manager, no port.
 struct Options {
   std::string group;  // name; "default" if nobody says otherwise
   int rank = -1;
@@ -189,6 +185,7 @@ struct Options {
   // the others must say the same; else the group must have that scale. Init is refused if not.
   float quantise = 0;
   bool quantise_int8 = false;  // instead: FP sums travel as blocks of INT8 (docs/HOST.md, "Blocks of INT8")
+  double priority = 0;         // of calls in mode V, until SetPriority: from 2^-16 to 65,535; 0: 1
   bool environment = true;  // false: what is left at its default is not looked for in the environment
   // Called again and again by a thread that waits for a call, in the collective itself or in Request::Wait,
   // so that what else it has to do goes on; the thread polls then, however long that takes. Not by Destroy,
@@ -310,6 +307,9 @@ class EPIC_API Communicator {
   void SetTimeout(std::chrono::milliseconds timeout);
   // Whether calls from now on may travel as blocks of INT8, if the group has them; the same on all ranks.
   void SetQuantise(bool on);
+  // Of calls from now on, in mode V (docs/HOST.md, "Priorities"): 1 by default; clamped to 2^-16 to 65,535.
+  // kInvalidArgument if it is negative or not finite; then it stays.
+  Error SetPriority(double priority);
 
   const std::shared_ptr<internal::Comm>& impl() const { return impl_; }
 

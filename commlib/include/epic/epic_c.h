@@ -125,6 +125,9 @@ EPIC_C_API epicResult_t epicCommQuantised(epicComm_t comm, float* scale, uint64_
  * Communicator::SetQuantise; the same on all ranks. */
 EPIC_C_API epicResult_t epicCommInt8(epicComm_t comm, int* int8);
 EPIC_C_API epicResult_t epicCommSetQuantise(epicComm_t comm, int on);
+/* The priority of calls made from now on, as Communicator::SetPriority: epicInvalidArgument of NaN, an
+ * infinity and what is negative. */
+EPIC_C_API epicResult_t epicCommSetPriority(epicComm_t comm, double priority);
 /* Whether other groups own the group's memory in switches, too, how many calls so far were granted it, and
  * how many went by the hosts because another group had it. Each of the pointers may be null. */
 EPIC_C_API epicResult_t epicCommShared(epicComm_t comm, int* shares, uint64_t* granted, uint64_t* busy);
