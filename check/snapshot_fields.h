@@ -101,8 +101,8 @@ void Snapshot::Place(A& a, Of<A, engine::StreamPlace>& place) {
 // Mode I. The rings' bytes are those of their messages, of the receive that is being filled, and of the sum.
 template <typename A>
 void Snapshot::Rings(A& a, Of<A, engine::Engine>& engine, Of<A, engine::Context>& ctx) {
-  auto& [children, parent, sums, up, next_child, sum_at, sum_loaded, failure, up_failed, down, down_failed] =
-      *ctx.terminated;
+  auto& [children, parent, sums, up, next_child, sum_at, sum_loaded, failure, up_failed, down, down_failed,
+         initiated] = *ctx.terminated;
   const auto memory = engine.arena_.At(ctx.arena_offset, ctx.arena_bytes);
   if constexpr (A::kReads) std::ranges::fill(memory, uint8_t{0});
   const auto bytes_of = [&](auto& ring) {
@@ -127,6 +127,7 @@ void Snapshot::Rings(A& a, Of<A, engine::Engine>& engine, Of<A, engine::Context>
   };
   for (auto& child : children) endpoint(child);
   if (parent) endpoint(*parent);
+  if (initiated) Reads(a, *ctx.terminated, memory, ctx.config.path_mtu);
   Messages(a, sums);
   bytes_of(sums);
   Place(a, up);

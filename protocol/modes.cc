@@ -32,14 +32,15 @@ bool SameLetters(std::string_view a, std::string_view b) {
 
 std::optional<Mode> ModeOfNumber(int64_t number) {
   if (number < 1 || number > static_cast<int64_t>(kModes.size())) return std::nullopt;
-  return kModes[static_cast<size_t>(number) - 1].mode;
+  const ModeInfo& row = kModes[static_cast<size_t>(number) - 1];
+  return row.hidden ? std::nullopt : std::optional(row.mode);
 }
 
 std::optional<Mode> ModeNamed(std::string_view text) {
   int number = 0;
   if (ReadNumber(text, &number)) return ModeOfNumber(number);
   for (const ModeInfo& row : kModes) {
-    if (SameLetters(text, row.numeral) || SameLetters(text, row.name)) return row.mode;
+    if (!row.hidden && (SameLetters(text, row.numeral) || SameLetters(text, row.name))) return row.mode;
   }
   return std::nullopt;
 }
@@ -47,6 +48,7 @@ std::optional<Mode> ModeNamed(std::string_view text) {
 std::string ModeChoice() {
   std::string out;
   for (const ModeInfo& row : kModes) {
+    if (row.hidden) continue;
     if (!out.empty()) out += ", ";
     out += std::to_string(NumberOf(row.mode));
     out.append(" (").append(row.numeral).append(", ").append(row.name).append(")");
