@@ -151,6 +151,8 @@ struct Snapshot {
   template <typename A>
   static void RemoteAccess(A& a, Of<A, roce::QueuePair>& qp);
   template <typename A>
+  static void Pulled(A& a, Of<A, PulledBuffers>& buffers);
+  template <typename A>
   static void Reads(A& a, Of<A, engine::TerminatedState>& state,
                     std::span<std::conditional_t<A::kReads, uint8_t, const uint8_t>> memory,
                     uint32_t path_mtu);

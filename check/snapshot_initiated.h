@@ -30,6 +30,12 @@ void Snapshot::RemoteAccess(A& a, Of<A, roce::QueuePair>& qp) {
   if (message == roce::Message::kWrite) a.Numbers(write.virtual_address, write.rkey, write.dma_length);
 }
 
+template <typename A>
+void Snapshot::Pulled(A& a, Of<A, PulledBuffers>& buffers) {
+  auto& [send, recv] = buffers;
+  a.Numbers(send.address, send.rkey, recv.address, recv.rkey);
+}
+
 // Behind the state of the queue pairs. Of a Read that is under way there is what has come.
 template <typename A>
 void Snapshot::Reads(A& a, Of<A, engine::TerminatedState>& state,

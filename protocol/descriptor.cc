@@ -19,14 +19,10 @@ bool IsZero(std::span<const uint8_t> bytes) {
 
 uint64_t PartBytes(const ControlHeader& header) { return header.count * ElementBytes(header.type); }
 
-// Whether a rank's buffer has all parts, not one.
-bool GivesAll(const ControlHeader& header) { return header.collective == Collective::kReduceScatter; }
-bool ReceivesAll(const ControlHeader& header) { return header.collective == Collective::kAllGather; }
-
 bool IsSound(const RemoteParts& parts, const ControlHeader& header, bool has_any, bool has_all) {
   if (!has_any) return parts == RemoteParts{};
   const uint64_t bytes = PartBytes(header);
-  if (!has_all || header.parts == 1) return parts.stride == 0 && parts.address <= UINT64_MAX - bytes;
+  if (!has_all) return parts.stride == 0 && parts.address <= UINT64_MAX - bytes;
   const uint64_t stride = parts.stride == 0 ? bytes : parts.stride;
   const uint64_t before = header.parts - 1;
   if (stride < bytes || stride > (UINT64_MAX - bytes) / before) return false;
@@ -63,15 +59,32 @@ std::optional<Descriptor> DecodeDescriptor(std::span<const uint8_t> bytes) {
                                     .rkey = Get<uint32_t>(bytes, 40)}};
 }
 
-bool IsSound(const Descriptor& descriptor, const ControlHeader& header, uint32_t rank) {
+bool GivesAny(const ControlHeader& header, uint32_t rank) {
   const std::array self = {rank};
-  bool gives = false, receives = false;
   for (int64_t part = 0; part < int64_t{header.parts}; ++part) {
-    gives = gives || Sends(header, part, self);
-    receives = receives || Receives(header, part, self);
+    if (Sends(header, part, self)) return true;
   }
-  return IsSound(descriptor.source, header, gives, GivesAll(header)) &&
-         IsSound(descriptor.destination, header, receives, ReceivesAll(header));
+  return false;
+}
+
+bool ReceivesAny(const ControlHeader& header, uint32_t rank) {
+  const std::array self = {rank};
+  for (int64_t part = 0; part < int64_t{header.parts}; ++part) {
+    if (Receives(header, part, self)) return true;
+  }
+  return false;
+}
+
+bool GivesAll(const ControlHeader& header) {
+  return header.collective == Collective::kReduceScatter && header.parts > 1;
+}
+bool ReceivesAll(const ControlHeader& header) {
+  return header.collective == Collective::kAllGather && header.parts > 1;
+}
+
+bool IsSound(const Descriptor& descriptor, const ControlHeader& header, uint32_t rank) {
+  return IsSound(descriptor.source, header, GivesAny(header, rank), GivesAll(header)) &&
+         IsSound(descriptor.destination, header, ReceivesAny(header, rank), ReceivesAll(header));
 }
 
 uint64_t SourceAt(const Descriptor& descriptor, const ControlHeader& header, int64_t part, uint64_t offset) {

@@ -44,6 +44,13 @@ void Encode(const Descriptor& descriptor, std::span<uint8_t, kDescriptorBytes> o
 // not zero.
 std::optional<Descriptor> DecodeDescriptor(std::span<const uint8_t> bytes);
 
+// Whether the rank gives, or receives, some part of the call's over the network.
+bool GivesAny(const ControlHeader& header, uint32_t rank);
+bool ReceivesAny(const ControlHeader& header, uint32_t rank);
+// Whether what it gives, or receives, is all parts, which have a stride then, and not one.
+bool GivesAll(const ControlHeader& header);
+bool ReceivesAll(const ControlHeader& header);
+
 // Whether it is one that the rank may give to such a call, for which WrongField is kNone: all zero where the
 // rank gives, or receives, nothing; else no address of a part is beyond 64 bits, and parts do not overlap. A
 // stride is said of several parts alone.

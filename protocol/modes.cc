@@ -36,13 +36,20 @@ std::optional<Mode> ModeOfNumber(int64_t number) {
   return row.hidden ? std::nullopt : std::optional(row.mode);
 }
 
-std::optional<Mode> ModeNamed(std::string_view text) {
+std::optional<Mode> AnyModeNamed(std::string_view text) {
   int number = 0;
-  if (ReadNumber(text, &number)) return ModeOfNumber(number);
+  const bool is_number = ReadNumber(text, &number);
   for (const ModeInfo& row : kModes) {
-    if (!row.hidden && (SameLetters(text, row.numeral) || SameLetters(text, row.name))) return row.mode;
+    const bool named = is_number ? NumberOf(row.mode) == number
+                                 : SameLetters(text, row.numeral) || SameLetters(text, row.name);
+    if (named) return row.mode;
   }
   return std::nullopt;
+}
+
+std::optional<Mode> ModeNamed(std::string_view text) {
+  const auto mode = AnyModeNamed(text);
+  return mode && FindMode(*mode)->hidden ? std::nullopt : mode;
 }
 
 std::string ModeChoice() {

@@ -220,6 +220,9 @@ std::optional<Mode> ModeOfNumber(int64_t number);
 // A mode by its number, numeral or name, of letters of either size: "3", "III", "augmented".
 std::optional<Mode> ModeNamed(std::string_view text);
 
+// The same, and also of those that nobody can choose: for the simulation and the checker.
+std::optional<Mode> AnyModeNamed(std::string_view text);
+
 // "1 (I, terminated), 2 (II, translated), ...", for help and errors.
 std::string ModeChoice();
 

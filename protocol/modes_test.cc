@@ -36,6 +36,8 @@ TEST(ModesTest, NoNameIsThatOfTwo) {
     const auto named = row.hidden ? std::nullopt : std::optional(row.mode);
     EXPECT_EQ(ModeNamed(row.numeral), named);
     EXPECT_EQ(ModeNamed(row.name), named);
+    EXPECT_EQ(AnyModeNamed(row.name), row.mode);
+    EXPECT_EQ(AnyModeNamed(std::to_string(NumberOf(row.mode))), row.mode);
     EXPECT_EQ(ModeChoice().find(row.name) == std::string::npos, row.hidden);
   }
 }
