@@ -113,6 +113,16 @@ class Host::Registered final : public roce::Memory {
   OwnMemory own_{/*peers=*/nullptr};
 };
 
+template <typename Action>
+void Host::WithMemory(bool arriving, const Action& action) {
+  if (group_.network.pulled) {
+    Registered memory(*this, arriving);
+    return action(memory);
+  }
+  OwnMemory memory(/*peers=*/nullptr);
+  action(memory);
+}
+
 std::optional<std::span<uint8_t>> Host::MapForSwitch(roce::Access access, uint32_t key, uint64_t address,
                                                      uint32_t length) {
   const bool writes = access == roce::Access::kRemoteWrite;
@@ -178,8 +188,7 @@ int Host::AllReduce(DataType type, std::span<const uint8_t> send, std::span<uint
 int Host::Barrier() { return Start({.collective = Collective::kBarrier}, {}, {}); }
 
 void Host::OnPacket(Nanos now, const roce::Packet& packet) {
-  Registered memory(*this, /*arriving=*/true);
-  qp_.OnPacket(now, packet, memory);
+  WithMemory(/*arriving=*/true, [&](roce::Memory& memory) { qp_.OnPacket(now, packet, memory); });
   EPIC_CHECK(qp_.counters().ack_beyond == 0 && qp_.counters().not_ours == 0);
   EPIC_CHECK(qp_.state() == roce::QpState::kRts);
 }
@@ -280,8 +289,7 @@ void Host::Kill() {
 
 void Host::Poll(Nanos now, roce::PacketSink& sink, int budget) {
   if (!stopped_) RunProcess(now);
-  Registered memory(*this, /*arriving=*/false);
-  qp_.Poll(now, memory, sink, budget);
+  WithMemory(/*arriving=*/false, [&](roce::Memory& memory) { qp_.Poll(now, memory, sink, budget); });
 }
 
 }  // namespace epic::sim

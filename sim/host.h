@@ -155,6 +155,9 @@ class Host {
     std::span<uint8_t> received;
   };
   class Registered;
+  // Calls action(memory), with what the queue pair may use, and its switch.
+  template <typename Action>
+  void WithMemory(bool arriving, const Action& action);
 
   // What the switch may read, or write, by its key: of a call that is running, or in the rank's own memory.
   std::optional<std::span<uint8_t>> MapForSwitch(roce::Access access, uint32_t key, uint64_t address,

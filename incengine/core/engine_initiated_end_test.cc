@@ -110,7 +110,7 @@ TEST_F(InitiatedTest, ADescriptorThatIsNotSoundEndsTheGroupByName) {
 // Its NIC has refused: a wrong key, or bounds.
 TEST_F(InitiatedTest, ARefusalOfAHostsNicEndsTheGroupByName) {
   InstallInitiated(true);
-  Open(Call(Collective::kAllReduce, 4));
+  Open(Call(Collective::kAllReduce, 8));
   Ack(1, roce::kSyndromeNakRemoteAccess, 0);
   ExpectAborted(0, 1);
   EXPECT_TRUE(To(1).empty()) << "its queue pair has ended";
