@@ -34,6 +34,20 @@ std::string MessageName(const Edge& edge, const roce::Packet& p) {
   return fmt::format("{}({})", kind < kWords.size() ? kWords[kind] : "?", p.payload[2]);
 }
 
+// On an edge by which a switch reads and writes.
+std::string PulledName(const roce::Packet& p) {
+  const roce::OpcodeInfo& info = roce::Info(p.bth.opcode);
+  const std::string where =
+      info.reth ? fmt::format(" of {} bytes at {:#x}", p.reth.dma_length, p.reth.virtual_address)
+                : std::string();
+  if (p.bth.opcode == roce::Opcode::kRcReadRequest) return "Read" + where;
+  if (p.bth.opcode >= roce::Opcode::kRcReadResponseFirst && p.bth.opcode <= roce::Opcode::kRcReadResponseOnly)
+    return "response of a Read";
+  if (p.bth.opcode >= roce::Opcode::kRcWriteFirst && p.bth.opcode <= roce::Opcode::kRcWriteOnly)
+    return "Write" + where;
+  return "control";
+}
+
 }  // namespace
 
 std::string Model::Describe(std::span<const Word> state, Action action) const {
@@ -79,6 +93,7 @@ std::string Model::Describe(std::span<const Word> state, Action action) const {
   if (p.bth.opcode == roce::Opcode::kCnp) return head + "cnp";
   if (p.bth.opcode == roce::Opcode::kRcAck)
     return head + fmt::format("{} of packet {}", SyndromeName(p.aeth.syndrome), at);
+  if (system().IsPulled(edge)) return head + fmt::format("packet {}, {}", at, PulledName(p));
   const std::vector<Carried>& carried = up ? edge.up : edge.down;
   const bool known = at >= 0 && at < static_cast<int32_t>(carried.size());
   // Between the hosts every message has immediate data.

@@ -25,6 +25,7 @@ class Packets {
                    p.bth.pkey, p.bth.dest_qp, p.bth.ack_req, p.aeth.syndrome, p.aeth.msn, p.imm);
     writer.Number(p.bth.psn);
     writer.Blob(p.payload);
+    if (roce::Info(p.bth.opcode).reth) writer.Numbers(p.reth.virtual_address, p.reth.rkey, p.reth.dma_length);
     const uint32_t id = keys_.Intern(key);
     if (id == packets_.size()) {
       packets_.push_back(p);
@@ -38,7 +39,7 @@ class Packets {
     const auto key = [](const roce::Packet& p) {
       return std::tuple(p.bth.psn.DistanceFrom(kOrigin), p.bth.opcode, Raw(p.dst_ip.v4()), Raw(p.src_ip.v4()),
                         Raw(p.bth.dest_qp), p.aeth.syndrome, p.aeth.msn, p.bth.ack_req, p.bth.solicited,
-                        p.bth.fecn, p.bth.becn, p.bth.pkey, p.imm);
+                        p.bth.fecn, p.bth.becn, p.bth.pkey, p.imm, p.reth.virtual_address);
     };
     const roce::Packet& one = packets_[a];
     const roce::Packet& other = packets_[b];

@@ -93,10 +93,10 @@ StatusOr<ControlHeader> CallNamed(const std::string& text, uint32_t hosts, const
 }
 
 StatusOr<sim::ModeSpec> ModesOf(const std::string& text, size_t switches) {
-  if (const auto all = ModeNamed(text)) return sim::ModeSpec(*all);
+  if (const auto all = AnyModeNamed(text)) return sim::ModeSpec(*all);
   std::vector<Mode> modes;
   for (const char digit : text) {
-    if (const auto mode = ModeOfNumber(digit - '0')) modes.push_back(*mode);
+    if (const auto mode = AnyModeNamed(std::string_view(&digit, 1))) modes.push_back(*mode);
   }
   if (modes.size() != text.size() || modes.size() != switches) {
     return Invalid(fmt::format("mode: '{}' is not a mode, nor a digit for each of {} switches: {}", text,

@@ -148,6 +148,15 @@ struct Snapshot {
   static void Pooled(A& a, Of<A, engine::Engine>& engine, Of<A, engine::Context>& ctx);
   template <typename A>
   static void Inlined(A& a, Of<A, roce::QueuePair>& qp);
+  template <typename A>
+  static void RemoteAccess(A& a, Of<A, roce::QueuePair>& qp);
+  template <typename A>
+  static void Pulled(A& a, Of<A, PulledBuffers>& buffers);
+  template <typename A>
+  static void Reads(A& a, Of<A, engine::TerminatedState>& state,
+                    std::span<std::conditional_t<A::kReads, uint8_t, const uint8_t>> memory,
+                    uint32_t path_mtu);
+  static int64_t CameOfRead(const roce::QueuePair& qp);
   static void Recount(engine::Pool& pool);
   template <typename A>
   static void Filled(A& a, bool filled,
@@ -197,6 +206,7 @@ struct Snapshot {
 
 }  // namespace epic
 
-#include "check/snapshot_fields.h"  // IWYU pragma: keep
-#include "check/snapshot_path.h"    // IWYU pragma: keep
-#include "check/snapshot_pool.h"    // IWYU pragma: keep
+#include "check/snapshot_fields.h"     // IWYU pragma: keep
+#include "check/snapshot_initiated.h"  // IWYU pragma: keep
+#include "check/snapshot_path.h"       // IWYU pragma: keep
+#include "check/snapshot_pool.h"       // IWYU pragma: keep

@@ -4,7 +4,8 @@
 // here.
 //
 // What is not saved never changes after set-up (configurations, places in memory), or is a counter or an
-// identification number, or is of no use to what is explored (inline data, RDMA Reads and Writes, datagrams).
+// identification number, or is of no use to what is explored (inline data, RDMA Reads and Writes, datagrams;
+// but where switches read and write hosts' memory: check/snapshot_initiated.h).
 #include "check/snapshot.h"
 
 namespace epic {
@@ -56,17 +57,18 @@ void Snapshot::EveryField(const sim::Host& host) {
                                 unfinished, wants_poll, stopped, life, gone] = host;
   {
     // Not saved: finished_at; by_hosts and blocks, as those here do not end by hosts, nor are in blocks.
-    [[maybe_unused]] const auto& [state, outcome, reply, finished_at, by_hosts, blocks] = calls.front();
+    [[maybe_unused]] const auto& [state, outcome, reply, finished_at, by_hosts, blocks, sent, received] =
+        calls.front();
   }
   const RankCalls& rank_calls = group_calls.core_;
-  // Not saved: bounce_bytes, inline_bytes, slot_bytes, rank, world_size; scale and saturation, of quantised
-  // calls, which those here are not.
-  [[maybe_unused]] const auto& [bounce_bytes, inline_bytes, slot_bytes, own_rank, world_size, scale,
-                                saturation, memory, core, outstanding, first_call, ended, posted] =
+  // Not saved: bounce_bytes, inline_bytes, own_memory, slot_bytes, rank, world_size; scale and saturation, of
+  // quantised calls, which those here are not.
+  [[maybe_unused]] const auto& [bounce_bytes, inline_bytes, own_memory, slot_bytes, own_rank, world_size,
+                                scale, saturation, memory, core, outstanding, first_call, ended, posted] =
       rank_calls;
   {
     // The buffers, send and recv, are the node's.
-    [[maybe_unused]] const auto& [header, send, recv, send_bytes, recv_bytes, way, part_stride] =
+    [[maybe_unused]] const auto& [header, send, recv, send_bytes, recv_bytes, way, part_stride, pulled] =
         outstanding.front();
     [[maybe_unused]] const auto& [ended_call, is_request] = ended.front();
   }

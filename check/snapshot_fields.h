@@ -101,8 +101,8 @@ void Snapshot::Place(A& a, Of<A, engine::StreamPlace>& place) {
 // Mode I. The rings' bytes are those of their messages, of the receive that is being filled, and of the sum.
 template <typename A>
 void Snapshot::Rings(A& a, Of<A, engine::Engine>& engine, Of<A, engine::Context>& ctx) {
-  auto& [children, parent, sums, up, next_child, sum_at, sum_loaded, failure, up_failed, down, down_failed] =
-      *ctx.terminated;
+  auto& [children, parent, sums, up, next_child, sum_at, sum_loaded, failure, up_failed, down, down_failed,
+         initiated] = *ctx.terminated;
   const auto memory = engine.arena_.At(ctx.arena_offset, ctx.arena_bytes);
   if constexpr (A::kReads) std::ranges::fill(memory, uint8_t{0});
   const auto bytes_of = [&](auto& ring) {
@@ -127,6 +127,7 @@ void Snapshot::Rings(A& a, Of<A, engine::Engine>& engine, Of<A, engine::Context>
   };
   for (auto& child : children) endpoint(child);
   if (parent) endpoint(*parent);
+  if (initiated) Reads(a, *ctx.terminated, memory, ctx.config.path_mtu);
   Messages(a, sums);
   bytes_of(sums);
   Place(a, up);
@@ -283,12 +284,15 @@ void Snapshot::Calls(A& a, Of<A, RankCalls>& calls, const check::Regions& memory
   OpId op = calls.first_call_;
   Sequence(a, calls.calls_, [&](auto& call) {
     a.Numbers(call.way, call.part_stride);
+    if (calls.core_.config_.pulled) Pulled(a, call.pulled);
     Buffer(a, call.send, memory);
     Buffer(a, call.recv, memory);
     if constexpr (A::kReads) {
       const uint64_t part_stride = call.part_stride;
+      const PulledBuffers pulled = call.pulled;
       call = calls.MakeCall(calls.core_.OpAt(op).header, call.send, call.recv, call.way);
       call.part_stride = part_stride;
+      call.pulled = pulled;
     }
     ++op;
   });
@@ -300,6 +304,7 @@ void Snapshot::Calls(A& a, Of<A, RankCalls>& calls, const check::Regions& memory
   if constexpr (A::kReads) std::ranges::fill(own, uint8_t{0});
   constexpr size_t kSlots = 2 * kMaxOpenInvocations;
   for (size_t slot = 0; slot < kSlots; ++slot) a.Blob(own.subspan(slot * kControlBytes, kControlBytes));
+  if (calls.core_.config_.pulled) a.Blob(own.last(kMaxOpenInvocations * RankCalls::kDoorbellBytes));
   Bounced(calls, [&](auto bytes) { a.Blob(bytes); });
 }
 
@@ -332,9 +337,11 @@ void Snapshot::Group(A& a, Of<A, GroupCalls>& group, Of<A, std::vector<Buffers>>
   const auto kept = static_cast<size_t>(next - first);
   if constexpr (A::kReads) calls.assign(std::bit_ceil(std::max(calls.size(), kept)), {});
   for (CallNumber number = first; number < next; ++number) {
-    auto& [header, send, recv, most, slices, ended, blocks, rkey, way, outcome, is_done] = group.At(number);
+    auto& [header, send, recv, most, slices, ended, blocks, rkey, way, pulled, outcome, is_done] =
+        group.At(number);
     NotSaved(blocks);
     Header(a, header);
+    if (config.network.pulled) Pulled(a, pulled);
     a.Numbers(most, slices, ended, rkey, way, outcome, is_done);
     if constexpr (A::kReads) {
       Buffers& own = buffers[static_cast<size_t>(number)];
@@ -366,12 +373,17 @@ void Snapshot::Host(A& a, Of<A, sim::Host>& host, Of<A, std::vector<Buffers>>& b
     memory.Add(buffer.recv);
   }
   QueuePair(a, host.qp_, memory);
+  if (host.group_.network.pulled) RemoteAccess(a, host.qp_);
   Group(a, host.core_, buffers, memory);
   a.Numbers(host.unfinished_, host.wants_poll_, host.stopped_, host.life_);
   size_t number = 0;
   Sequence(a, host.calls_, [&](auto& call) {
     a.Numbers(call.state, call.outcome);
     Header(a, call.reply);
+    if constexpr (A::kReads) {
+      call.sent = buffers[number].send;
+      call.received = buffers[number].recv;
+    }
     a.Blob(buffers[number++].recv);
   });
 }

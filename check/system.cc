@@ -258,6 +258,7 @@ sim::HostConfig System::HostOf(int node) const {
           .bounce_bytes = config_.bounces ? BounceBytes() : 0,
           .inline_bytes = InlineBytes(),
           .asks = asks(),
+          .pulled = ReadsHosts(config_.mode.At(static_cast<size_t>(parent))),
           .invocation_bytes = config_.invocation_bytes};
 }
 
@@ -296,6 +297,7 @@ const Carried& System::ContentsAtHost(const Edge& edge, const Carried& sent, int
 std::optional<Breach> System::JudgeData(int node, PortId port, const roce::Packet& packet,
                                         int64_t taken) const {
   const Edge& edge = EdgeAt(node, port);
+  if (IsPulled(edge)) return JudgePulled(node, edge, packet);
   const bool up = edge.child == node;
   const std::vector<Carried>& carried = up ? edge.up : edge.down;
   const int64_t at = packet.bth.psn.DistanceFrom(Psn(config_.first_psn));

@@ -96,6 +96,7 @@ struct Carried {
   roce::Opcode opcode = roce::Opcode::kRcSendOnly;
   uint32_t imm = 0;
   std::vector<uint8_t> payload;  // what it must carry, whichever way it came about
+  bool is_control = false;       // of a control message
   bool is_request = false;
   // Or this: of a request that a switch has found the block taken for, and of its reply. Else empty.
   std::vector<uint8_t> busy = {};
@@ -210,6 +211,8 @@ class System {
   // What is wrong with a data packet that a node sends by a port, from which it has taken so many packets in
   // order, if anything is.
   std::optional<Breach> JudgeData(int node, PortId port, const roce::Packet& packet, int64_t taken) const;
+  // Whether the edge is one by which a switch reads and writes a host's memory.
+  bool IsPulled(const Edge& edge) const;
   // What is wrong with an ACK or NAK of a node that has taken so many packets from that port in order.
   std::optional<Breach> JudgeAck(const roce::Packet& packet, int64_t taken) const;
 
@@ -227,6 +230,10 @@ class System {
   std::vector<uint8_t> Reduced(size_t call, int64_t part, int64_t packet, std::span<const uint32_t> ranks,
                                int group = 0) const;
   uint64_t BounceBytes() const;
+  static std::vector<Carried> WithoutData(std::vector<Carried> carried);
+  std::optional<Breach> JudgePulled(int node, const Edge& edge, const roce::Packet& packet) const;
+  std::optional<Breach> JudgeWrite(const Edge& edge, const sim::PlaceOfPulled& place,
+                                   const roce::Packet& packet) const;
   void LayOut(Edge& edge) const;
   void LayOutTree(int group);
   void LayOutServers();

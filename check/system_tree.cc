@@ -112,7 +112,8 @@ std::vector<Carried> System::ControlMessage(const Invocation& invocation, std::s
                                  : last  ? roce::Opcode::kRcSendLastImm
                                          : roce::Opcode::kRcSendMiddle,
                        .imm = last ? static_cast<uint32_t>(header.invocation) : 0,
-                       .payload = {begin, begin + ControlPacketBytes(layout, kPathMtu, at)}});
+                       .payload = {begin, begin + ControlPacketBytes(layout, kPathMtu, at)},
+                       .is_control = true});
   }
   if (!IsRequest(header)) return carried;
   header.status = ControlStatus::kBusy;
@@ -159,6 +160,7 @@ void System::LayOut(Edge& edge) const {
   edge.down = Direction(invocations, edge.ranks, false, edge.group);
   if (!is_host(edge.child)) return;
   for (Carried& carried : edge.up) carried.busy.clear();
+  if (IsPulled(edge)) edge.up = WithoutData(std::move(edge.up));
 }
 
 }  // namespace epic::check

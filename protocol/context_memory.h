@@ -67,6 +67,12 @@ constexpr size_t SumsRingBytes(const ContextShape& shape) {
   return (size_t{shape.window_messages} + size_t{2} * shape.accumulator_mtus) * message;
 }
 
+// A ring of messages that are read of one child's memory: a window, and what is lost where the ring wraps.
+constexpr size_t ReadRingBytes(const ContextShape& shape) {
+  const size_t message = RoundUpToArena(size_t{shape.message_packets} * shape.path_mtu);
+  return (size_t{shape.window_messages} + 1) * message;
+}
+
 // All rings of a context that ends connections.
 constexpr size_t RingsBytes(const ContextShape& shape) {
   const size_t endpoints = size_t{shape.children} + (shape.has_parent ? 1 : 0);
@@ -121,6 +127,9 @@ constexpr ContextMemory MemoryOf(const ContextShape& shape) {
       break;
     case ContextParts::kRings:
       memory.AddOwn(RingsBytes(shape));
+      break;
+    case ContextParts::kRingsAndReads:
+      memory.AddOwn(RingsBytes(shape) + shape.children * ReadRingBytes(shape));
       break;
     case ContextParts::kUpPipe:
       memory.AddPipe(shape.slots, SlotPayloadBytes(shape));

@@ -3,8 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "protocol/fields.h"
+
 namespace epic {
 namespace {
+
+using fields::Get;
+using fields::Put;
 
 constexpr uint32_t kMagic = 0x43495045;  // "EPIC"
 constexpr uint8_t kVersion = 1;
@@ -14,19 +19,6 @@ constexpr size_t kMagicAt = 0, kVersionAt = 4, kCollectiveAt = 5, kOpAt = 6, kTy
                  kCountAt = 16, kRootAt = 24, kPartsAt = 28, kFlagsAt = 32, kStatusAt = 36, kFieldAt = 37,
                  kCulpritAt = 40, kTurnAt = 44, kWindowAt = 48, kCalledAt = 52, kLastAt = 53, kUnusedAt = 54,
                  kPriorityAt = 56, kUnusedBehindAt = 60;
-
-template <typename T>
-void Put(std::span<uint8_t> out, size_t at, T value) {
-  for (size_t i = 0; i < sizeof(T); ++i)
-    out[at + i] = static_cast<uint8_t>(static_cast<uint64_t>(value) >> (8 * i));
-}
-
-template <typename T>
-T Get(std::span<const uint8_t> in, size_t at) {
-  uint64_t value = 0;
-  for (size_t i = 0; i < sizeof(T); ++i) value |= static_cast<uint64_t>(in[at + i]) << (8 * i);
-  return static_cast<T>(value);
-}
 
 bool Known(const ControlHeader& h) {
   const auto collective = static_cast<uint8_t>(h.collective);

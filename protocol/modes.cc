@@ -32,21 +32,30 @@ bool SameLetters(std::string_view a, std::string_view b) {
 
 std::optional<Mode> ModeOfNumber(int64_t number) {
   if (number < 1 || number > static_cast<int64_t>(kModes.size())) return std::nullopt;
-  return kModes[static_cast<size_t>(number) - 1].mode;
+  const ModeInfo& row = kModes[static_cast<size_t>(number) - 1];
+  return row.hidden ? std::nullopt : std::optional(row.mode);
+}
+
+std::optional<Mode> AnyModeNamed(std::string_view text) {
+  int number = 0;
+  const bool is_number = ReadNumber(text, &number);
+  for (const ModeInfo& row : kModes) {
+    const bool named = is_number ? NumberOf(row.mode) == number
+                                 : SameLetters(text, row.numeral) || SameLetters(text, row.name);
+    if (named) return row.mode;
+  }
+  return std::nullopt;
 }
 
 std::optional<Mode> ModeNamed(std::string_view text) {
-  int number = 0;
-  if (ReadNumber(text, &number)) return ModeOfNumber(number);
-  for (const ModeInfo& row : kModes) {
-    if (SameLetters(text, row.numeral) || SameLetters(text, row.name)) return row.mode;
-  }
-  return std::nullopt;
+  const auto mode = AnyModeNamed(text);
+  return mode && FindMode(*mode)->hidden ? std::nullopt : mode;
 }
 
 std::string ModeChoice() {
   std::string out;
   for (const ModeInfo& row : kModes) {
+    if (row.hidden) continue;
     if (!out.empty()) out += ", ";
     out += std::to_string(NumberOf(row.mode));
     out.append(" (").append(row.numeral).append(", ").append(row.name).append(")");

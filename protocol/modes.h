@@ -22,6 +22,7 @@ enum class Mode : uint8_t {
   kAugmented = 3,
   kSpliced = 4,
   kPooled = 5,
+  kInitiated = 6,
 };
 
 // Who sees to it that what is lost is sent again, and whom an acknowledgement to a host speaks for. It
@@ -48,6 +49,7 @@ struct BufferFormula {
 enum class ContextParts : uint8_t {
   kNone,            // of no mode
   kRings,           // messages as they come from each neighbour, and sums of them
+  kRingsAndReads,   // and what is read of each child's memory
   kUpPipe,          // slots of partial sums; at the root, of results
   kUpAndDownPipe,   // and behind them slots of results on their way down, as they are on the wire
   kSlotsAndBuffer,  // slots of both, whose payloads lie in a pool, and a buffer for a sum that comes back
@@ -64,6 +66,11 @@ struct ModeInfo {
   // A switch bears hosts' addresses: each host is told that of another host of its group in place of its
   // switch's, and the switch speaks to it under that one (docs/PROTOCOL-MODE-IV.md).
   bool bears_hosts = false;
+  // Switches read what hosts give out of their memory, and write results into it: a host sends control
+  // messages alone, and says in them where its data lie (docs/PROTOCOL-MODE-VI.md).
+  bool reads_hosts = false;
+  // It is being built: nobody can choose it. Only the engine, the simulation and the checker have it.
+  bool hidden = false;
   // Payloads lie in a pool that all such groups of a switch share, and a host lends memory for what finds no
   // place there (docs/PROTOCOL-MODE-V.md). One switch sums for the group; other modes have memory of their
   // own.
@@ -124,6 +131,18 @@ inline constexpr std::array kModes = {
              .parts = ContextParts::kSlotsAndBuffer,
              .buffer = {.text = "BL", .windows = 1},
              .reproducible_buffer = {.text = "BL", .windows = 1}},
+    // Mode I's, whose rings it has, and one more for each host.
+    ModeInfo{.mode = Mode::kInitiated,
+             .numeral = "VI",
+             .name = "initiated",
+             .reliability = Reliability::kPerHop,
+             .ends_connections = true,
+             .reads_hosts = true,
+             .hidden = true,
+             .children_alike = false,  // they are added in order, always
+             .parts = ContextParts::kRingsAndReads,
+             .buffer = {.text = "(D+1)*2BL", .windows = 2, .per_edge = true},
+             .reproducible_buffer = {.text = "(D+1)*2BL", .windows = 2, .per_edge = true}},
 };
 
 // What a group has that nobody has asked for another.
@@ -146,16 +165,27 @@ constexpr std::array<Mode, kModes.size()> AllModes() {
   return all;
 }
 
-// Those whose groups have memory of their own at each switch, which need neither a pool nor a server.
+// Those whose groups have memory of their own at each switch, which need neither a pool nor a server. Without
+// those that nobody can choose.
 inline constexpr auto kModesOfOwnMemory = [] {
-  std::array<ModeInfo, static_cast<size_t>(std::ranges::count(kModes, false, &ModeInfo::in_pool))> own;
-  std::ranges::copy_if(kModes, own.begin(), [](const ModeInfo& row) { return !row.in_pool; });
+  constexpr auto kIsOne = [](const ModeInfo& row) { return !row.in_pool && !row.hidden; };
+  std::array<ModeInfo, static_cast<size_t>(std::ranges::count_if(kModes, kIsOne))> own;
+  std::ranges::copy_if(kModes, own.begin(), kIsOne);
   return own;
 }();
 constexpr std::array<Mode, kModesOfOwnMemory.size()> ModesOfOwnMemory() {
   std::array<Mode, kModesOfOwnMemory.size()> own{};
   std::ranges::transform(kModesOfOwnMemory, own.begin(), &ModeInfo::mode);
   return own;
+}
+
+// The mode whose switches read and write hosts' memory.
+constexpr Mode ModeThatReadsHosts() { return std::ranges::find(kModes, true, &ModeInfo::reads_hosts)->mode; }
+
+// Whether those of a mode do; not of what is no mode.
+constexpr bool ReadsHosts(Mode mode) {
+  const ModeInfo* const row = FindMode(mode);
+  return row != nullptr && row->reads_hosts;
 }
 
 // The mode whose groups have their payloads in a pool.
@@ -184,11 +214,14 @@ constexpr std::string_view NumeralOf(Mode mode) {
   return row == nullptr ? "none" : row->numeral;
 }
 
-// Empty if there is no mode of that number; 0 is none.
+// Empty if there is no mode of that number that can be chosen; 0 is none.
 std::optional<Mode> ModeOfNumber(int64_t number);
 
 // A mode by its number, numeral or name, of letters of either size: "3", "III", "augmented".
 std::optional<Mode> ModeNamed(std::string_view text);
+
+// The same, and also of those that nobody can choose: for the simulation and the checker.
+std::optional<Mode> AnyModeNamed(std::string_view text);
 
 // "1 (I, terminated), 2 (II, translated), ...", for help and errors.
 std::string ModeChoice();

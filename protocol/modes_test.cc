@@ -22,7 +22,8 @@ TEST(ModesTest, AnyOfItsNamesIsTheMode) {
 }
 
 TEST(ModesTest, NumbersAreModesOrNone) {
-  for (const ModeInfo& row : kModes) EXPECT_EQ(ModeOfNumber(NumberOf(row.mode)), row.mode);
+  for (const ModeInfo& row : kModes)
+    EXPECT_EQ(ModeOfNumber(NumberOf(row.mode)), row.hidden ? std::nullopt : std::optional(row.mode));
   for (const int64_t number : {int64_t{0}, int64_t{-1}, int64_t{99}, int64_t{256 + 1}, INT64_MIN, INT64_MAX})
     EXPECT_FALSE(ModeOfNumber(number).has_value()) << number;
 }
@@ -32,8 +33,12 @@ TEST(ModesTest, NoNameIsThatOfTwo) {
   for (const ModeInfo& row : kModes) {
     EXPECT_TRUE(names.insert(row.numeral).second) << row.numeral;
     EXPECT_TRUE(names.insert(row.name).second) << row.name;
-    EXPECT_EQ(ModeNamed(row.numeral), row.mode);
-    EXPECT_EQ(ModeNamed(row.name), row.mode);
+    const auto named = row.hidden ? std::nullopt : std::optional(row.mode);
+    EXPECT_EQ(ModeNamed(row.numeral), named);
+    EXPECT_EQ(ModeNamed(row.name), named);
+    EXPECT_EQ(AnyModeNamed(row.name), row.mode);
+    EXPECT_EQ(AnyModeNamed(std::to_string(NumberOf(row.mode))), row.mode);
+    EXPECT_EQ(ModeChoice().find(row.name) == std::string::npos, row.hidden);
   }
 }
 
@@ -69,9 +74,21 @@ TEST(ModesTest, WhatLiesInAPoolMixesWithNothingElse) {
   for (const Mode mode : AllModes()) {
     EXPECT_EQ(IsInPool(mode), mode == Mode::kPooled) << NumeralOf(mode);
     EXPECT_EQ(MayMix(Mode::kPooled, mode), mode == Mode::kPooled) << NumeralOf(mode);
-    EXPECT_EQ(std::ranges::count(ModesOfOwnMemory(), mode), mode == Mode::kPooled ? 0 : 1);
+    const bool apart = mode == Mode::kPooled || FindMode(mode)->hidden;
+    EXPECT_EQ(std::ranges::count(ModesOfOwnMemory(), mode), apart ? 0 : 1);
   }
   EXPECT_FALSE(IsInPool(kNoMode) || IsInPool(Mode::kUnspecified));
+}
+
+// Between its switches there is what is between mode I's.
+TEST(ModesTest, WhatReadsHostsMixesWithWhatSeesToEachHop) {
+  EXPECT_EQ(ModeThatReadsHosts(), Mode::kInitiated);
+  for (const Mode mode : AllModes()) {
+    EXPECT_EQ(ReadsHosts(mode), mode == Mode::kInitiated) << NumeralOf(mode);
+    const bool mixes = mode == Mode::kInitiated || mode == Mode::kTerminated || mode == Mode::kAugmented;
+    EXPECT_EQ(MayMix(Mode::kInitiated, mode), mixes) << NumeralOf(mode);
+  }
+  EXPECT_FALSE(ReadsHosts(kNoMode) || ReadsHosts(Mode::kUnspecified));
 }
 
 TEST(ModesTest, AnErrorSaysWhatTheNumbersMean) {

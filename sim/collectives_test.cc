@@ -19,6 +19,9 @@ class CollectivesTest : public testing::TestWithParam<Realisation> {};
 INSTANTIATE_TEST_SUITE_P(Modes, CollectivesTest, testing::ValuesIn(Realisations()),
                          [](const auto& param) { return std::string(param.param.name); });
 
+INSTANTIATE_TEST_SUITE_P(Initiated, CollectivesTest, testing::ValuesIn(RealisationsThatReadHosts()),
+                         [](const auto& param) { return std::string(param.param.name); });
+
 TEST_P(CollectivesTest, EachWithEachTypeAndOperationAndRoot) {
   for (const TreeSpec& tree : {Star(3), FullTree(2, 2), UnevenTree(), InterleavedTree()}) {
     World world({.mode = ModesFor(GetParam(), tree), .tree = tree}, 1);

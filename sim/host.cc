@@ -1,5 +1,7 @@
 #include "sim/host.h"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/check.h"
@@ -10,6 +12,13 @@ namespace {
 
 // Of what the first call lets other ranks read; the next call's is one more, and so on.
 constexpr uint32_t kFirstReadKey = 0x1000;
+
+// Where the switch reads and writes: the rank's own memory, and two for each call from there on, of what is
+// sent and of what is received. Addresses are these too, so that they are the same in every run.
+constexpr uint32_t kOwnPulledKey = 0x7ffe;
+constexpr uint32_t kFirstPulledKey = 0x8000;
+constexpr RemoteMemory PulledAt(uint32_t key) { return {.address = uint64_t{key} << 32, .rkey = key}; }
+constexpr uint32_t kMostReads = 128;
 
 // The explorer looks at what always holds after each step (check/host_node.cc), a run of seeds after each so
 // many calls.
@@ -25,19 +34,23 @@ roce::QueuePair Connected(const HostConfig& config) {
   policy.retry_7_is_forever = !config.retries_end;
   if (config.most_outstanding > 0) policy.max_outstanding = config.most_outstanding;
   const uint32_t window_packets = config.message_packets * config.window_messages;
+  const auto reads = static_cast<uint8_t>(config.pulled ? std::min(config.window_messages, kMostReads) : 0);
   roce::QueuePair qp({.local_ip = config.local_ip,
                       .local_qpn = config.local_qpn,
                       .send_depth = MaxSendRequests(window_packets),
                       .recv_depth = MaxRecvRequests(window_packets),
                       .max_inline_bytes = 0,
+                      .max_rd_atomic = std::max(reads, roce::QpConfig{}.max_rd_atomic),
                       .policy = policy});
-  EPIC_CHECK(qp.Modify({.state = roce::QpState::kInit}) == roce::ModifyResult::kOk);
+  EPIC_CHECK(qp.Modify({.state = roce::QpState::kInit,
+                        .remote_read = config.pulled,
+                        .remote_write = config.pulled}) == roce::ModifyResult::kOk);
   EPIC_CHECK(qp.Modify({.state = roce::QpState::kRtr,
                         .remote_ip = config.remote_ip,
                         .remote_qpn = config.remote_qpn,
                         .path_mtu = config.path_mtu,
                         .rq_psn = config.recv_psn,
-                        .max_dest_rd_atomic = 0,
+                        .max_dest_rd_atomic = reads,
                         .min_rnr_timer = 14}) == roce::ModifyResult::kOk);
   EPIC_CHECK(qp.Modify({.state = roce::QpState::kRts,
                         .sq_psn = config.send_psn,
@@ -50,6 +63,13 @@ roce::QueuePair Connected(const HostConfig& config) {
 
 }  // namespace
 
+std::optional<PlaceOfPulled> PlaceForSwitch(uint32_t key, uint64_t address) {
+  if (key < kFirstPulledKey) return std::nullopt;
+  const size_t number = key - kFirstPulledKey;
+  return PlaceOfPulled{
+      .call = number / 2, .receives = number % 2 == 1, .offset = address - PulledAt(key).address};
+}
+
 Host::Host(const HostConfig& config)
     : rank_(config.rank),
       ack_delay_(config.ack_delay),
@@ -61,12 +81,64 @@ Host::Host(const HostConfig& config)
                          .rank = config.rank,
                          .world_size = config.world_size,
                          .inline_bytes = config.inline_bytes,
-                         .turns = true},
+                         .turns = true,
+                         .pulled = config.pulled},
              .agreements_alone = true,
              .asks = config.asks,
              .invocation_bytes = config.invocation_bytes},
       core_(config.bounce_bytes, config.inline_bytes) {
   core_.SetConfig(group_);
+  if (config.pulled) core_.SetPulledMemory(PulledAt(kOwnPulledKey));
+}
+
+// The process' own memory for the queue pair itself, and what is registered for the switch. `arriving`: it is
+// asked for by a request that has just come, not by one that is being answered.
+class Host::Registered final : public roce::Memory {
+ public:
+  Registered(Host& host, bool arriving) : host_(host), arriving_(arriving) {}
+  std::optional<std::span<uint8_t>> Map(roce::Access access, uint32_t key, uint64_t address,
+                                        uint32_t length) override {
+    const bool local = access == roce::Access::kLocalRead || access == roce::Access::kLocalWrite;
+    if (local) return own_.Map(access, key, address, length);
+    const auto there = host_.MapForSwitch(access, key, address, length);
+    if (there || arriving_ || access != roce::Access::kRemoteRead) return there;
+    // A copy of a Read's request that comes late is answered, with whatever is there: nobody takes it.
+    static std::array<uint8_t, kMaxPathMtu> nothing{};
+    return std::span(nothing).first(length);
+  }
+
+ private:
+  Host& host_;
+  bool arriving_;
+  OwnMemory own_{/*peers=*/nullptr};
+};
+
+template <typename Action>
+void Host::WithMemory(bool arriving, const Action& action) {
+  if (group_.network.pulled) {
+    Registered memory(*this, arriving);
+    return action(memory);
+  }
+  OwnMemory memory(/*peers=*/nullptr);
+  action(memory);
+}
+
+std::optional<std::span<uint8_t>> Host::MapForSwitch(roce::Access access, uint32_t key, uint64_t address,
+                                                     uint32_t length) {
+  const bool writes = access == roce::Access::kRemoteWrite;
+  if (!group_.network.pulled || (!writes && access != roce::Access::kRemoteRead)) return std::nullopt;
+  const uint64_t at = address - PulledAt(key).address;
+  std::span<uint8_t> all = core_.memory();
+  if (key != kOwnPulledKey) {
+    const auto place = PlaceForSwitch(key, address);
+    if (!place || place->call >= calls_.size() || writes != place->receives) return std::nullopt;
+    const CallRecord& call = calls_[place->call];
+    if (call.state != CallState::kRunning) return std::nullopt;
+    // What is sent is only read.
+    all = writes ? call.received : std::span(const_cast<uint8_t*>(call.sent.data()), call.sent.size());
+  }
+  if (at > all.size() || length > all.size() - at) return std::nullopt;
+  return all.subspan(at, length);
 }
 
 void Host::AddHosts(const HostPathConfig& config, PostToPeer post) {
@@ -91,7 +163,14 @@ int Host::Start(const ControlHeader& header, std::span<const uint8_t> send, std:
   const uint32_t rkey = core_.NeedsReads(header) ? kFirstReadKey + static_cast<uint32_t>(calls_.size()) : 0;
   CallRecord& own = calls_.emplace_back();
   if (IsInBlocks(header)) own.blocks.resize(CallBytes(header));
-  const CallNumber call = core_.Make(header, send.data(), recv.data(), way, rkey, own.blocks.data());
+  own.sent = send;
+  own.received = recv;
+  PulledBuffers pulled;
+  if (group_.network.pulled && direct) {
+    const uint32_t key = kFirstPulledKey + 2 * static_cast<uint32_t>(calls_.size() - 1);
+    pulled = {.send = PulledAt(key), .recv = PulledAt(key + 1)};
+  }
+  const CallNumber call = core_.Make(header, send.data(), recv.data(), way, rkey, own.blocks.data(), pulled);
   EPIC_CHECK(call + 1 == static_cast<CallNumber>(calls_.size()));
   ++unfinished_;
   WantPoll();
@@ -109,8 +188,7 @@ int Host::AllReduce(DataType type, std::span<const uint8_t> send, std::span<uint
 int Host::Barrier() { return Start({.collective = Collective::kBarrier}, {}, {}); }
 
 void Host::OnPacket(Nanos now, const roce::Packet& packet) {
-  OwnMemory memory(/*peers=*/nullptr);
-  qp_.OnPacket(now, packet, memory);
+  WithMemory(/*arriving=*/true, [&](roce::Memory& memory) { qp_.OnPacket(now, packet, memory); });
   EPIC_CHECK(qp_.counters().ack_beyond == 0 && qp_.counters().not_ours == 0);
   EPIC_CHECK(qp_.state() == roce::QpState::kRts);
 }
@@ -211,8 +289,7 @@ void Host::Kill() {
 
 void Host::Poll(Nanos now, roce::PacketSink& sink, int budget) {
   if (!stopped_) RunProcess(now);
-  OwnMemory memory(/*peers=*/nullptr);
-  qp_.Poll(now, memory, sink, budget);
+  WithMemory(/*arriving=*/false, [&](roce::Memory& memory) { qp_.Poll(now, memory, sink, budget); });
 }
 
 }  // namespace epic::sim

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -48,8 +49,18 @@ struct HostConfig {
   bool retries_end = false;   // after seven, as the specification has it; those of rdma_rxe have no end
   int32_t most_outstanding = 0;  // packets that the NIC sends ahead of acknowledgements; 0: rdma_rxe's 128
   bool asks = false;             // as GroupCallsConfig's; with AddHosts
+  bool pulled = false;           // its switch reads and writes its memory (docs/PROTOCOL-MODE-VI.md)
   uint64_t invocation_bytes = kMaxBytes;  // as GroupCallsConfig's
 };
+
+// Where a rank whose switch reads and writes has what a key and an address name: in the buffer of a call.
+struct PlaceOfPulled {
+  size_t call = 0;
+  bool receives = false;  // in that of its result, which is written; else of what it gives, which is read
+  uint64_t offset = 0;
+};
+// Nothing if that is the rank's own memory, or no rank's.
+std::optional<PlaceOfPulled> PlaceForSwitch(uint32_t key, uint64_t address);
 
 // That a queue pair sends without a pause, as those of rdma_rxe: more is another event.
 inline constexpr int kPollPackets = 256;
@@ -139,8 +150,18 @@ class Host {
     Nanos finished_at = 0;
     bool by_hosts = false;
     std::vector<uint8_t> blocks;  // between the hosts, of a call in blocks
+    // Where the switch reads and writes: the caller's buffers, as long as it is running.
+    std::span<const uint8_t> sent;
+    std::span<uint8_t> received;
   };
+  class Registered;
+  // Calls action(memory), with what the queue pair may use, and its switch.
+  template <typename Action>
+  void WithMemory(bool arriving, const Action& action);
 
+  // What the switch may read, or write, by its key: of a call that is running, or in the rank's own memory.
+  std::optional<std::span<uint8_t>> MapForSwitch(roce::Access access, uint32_t key, uint64_t address,
+                                                 uint32_t length);
   void Post(const GroupCalls::Request& request);
   void EndFailed();
   void TakeEnded(Nanos now);

@@ -39,6 +39,20 @@ inline std::vector<Realisation> Realisations() {
 }
 
 // A group in each mode, for four hosts: on the same and on other ones, with two ranks on one host.
+// The mode whose switches read hosts, by itself, and above and below each that it mixes with.
+inline std::vector<Realisation> RealisationsThatReadHosts() {
+  const ModeInfo& reads = *FindMode(ModeThatReadsHosts());
+  std::vector<Realisation> all = {{std::string(reads.numeral), reads.mode, reads.mode}};
+  for (const ModeInfo& other : kModesOfOwnMemory) {
+    if (!MayMix(reads.mode, other.mode)) continue;
+    all.push_back(
+        {std::string(reads.numeral) + "_above_" + std::string(other.numeral), reads.mode, other.mode});
+    all.push_back(
+        {std::string(other.numeral) + "_above_" + std::string(reads.numeral), other.mode, reads.mode});
+  }
+  return all;
+}
+
 inline std::vector<GroupSpec> GroupsOfEachMode() {
   const std::vector<std::vector<int>> places = {{3, 1, 1, 0}, {2, 0, 2}, {2, 3}};
   std::vector<GroupSpec> groups;

@@ -124,7 +124,7 @@ const FaultPlan& PlanNamed(std::string_view name) {
 }
 
 ModeSpec ModesNamed(const std::string& mode, const TreeSpec& tree, Choices& choices) {
-  if (mode != "mixed") return *ModeNamed(mode);
+  if (mode != "mixed") return *AnyModeNamed(mode);
   std::vector<engine::Mode> modes;
   for (size_t s = 0; s < tree.switch_parent.size(); ++s)
     modes.push_back(choices.Below(2) == 0 ? engine::Mode::kTerminated : engine::Mode::kAugmented);
@@ -188,7 +188,7 @@ Scenario ChosenBySeed(Scenario scenario) {
 StatusOr<Scenario> Complete(Scenario given) {
   Scenario scenario = ChosenBySeed(std::move(given));
   if (const auto tree = TopologyNamed(scenario.topology); !tree.ok()) return tree.status();
-  if (const auto named = ModeNamed(scenario.mode)) {
+  if (const auto named = AnyModeNamed(scenario.mode)) {
     if (IsInPool(*named))
       return Invalid(fmt::format("mode: {} needs a pool, which scenarios have none of", NumeralOf(*named)));
     scenario.mode = std::to_string(NumberOf(*named));  // as replay lines have it

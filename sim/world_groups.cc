@@ -120,7 +120,8 @@ HostConfig World::ConnectGroup(const Edge& edge, const GroupSpec& spec,
           .path_mtu = config_.path_mtu,
           .message_packets = config_.message_packets,
           .window_messages = config_.window_messages,
-          .inline_bytes = config_.inline_bytes};
+          .inline_bytes = config_.inline_bytes,
+          .pulled = is_host && ReadsHosts(spec.mode.At(static_cast<size_t>(edge.parent)))};
 }
 
 // The leg of a group whose payloads lie in a pool. At its host the queue pair has the number of a rank more.

@@ -61,14 +61,20 @@ bool GroupCalls::NeedsBuffersByHosts(const ControlHeader& header) const {
 }
 
 CallNumber GroupCalls::Make(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way,
-                            uint32_t rkey, uint8_t* blocks) {
+                            uint32_t rkey, uint8_t* blocks, const PulledBuffers& pulled) {
   if (static_cast<size_t>(next_ - first_) == calls_.size()) {
     std::vector<MadeCall> calls(2 * calls_.size());
     for (CallNumber call = first_; call < next_; ++call)
       calls[static_cast<size_t>(call) & (calls.size() - 1)] = At(call);
     calls_.swap(calls);
   }
-  At(next_) = {.header = header, .send = send, .recv = recv, .blocks = blocks, .rkey = rkey, .way = way};
+  At(next_) = {.header = header,
+               .send = send,
+               .recv = recv,
+               .blocks = blocks,
+               .rkey = rkey,
+               .way = way,
+               .pulled = pulled};
   ++open_;
   const CallNumber call = next_++;
   BeginNext();
@@ -201,7 +207,7 @@ void GroupCalls::StartNext() {
   if (next.kind == Kind::kData) {
     const uint64_t offset = OffsetOf(call, next.slice, CalledElementBytes(call.header));
     op = core_.Post(header, epic::At(call.send, offset), epic::At(call.recv, offset), call.way,
-                    StrideOf(call, CalledBytes(call.header)));
+                    StrideOf(call, CalledBytes(call.header)), call.pulled.From(offset));
   } else {
     op = core_.Post(header, nullptr, nullptr, Way::kDirect);
   }

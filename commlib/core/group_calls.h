@@ -118,8 +118,11 @@ class GroupCalls {
   // `blocks`: where what is in blocks travels between the hosts, CallBytes; of calls in blocks that may go
   // so. `rkey`: by which ranks may read `recv`, or of a Broadcast at its root `send`, at its own address: of
   // a call for which NeedsReads.
+  // `pulled`: as of RankCalls::Post.
   CallNumber Make(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way, uint32_t rkey = 0,
-                  uint8_t* blocks = nullptr);
+                  uint8_t* blocks = nullptr, const PulledBuffers& pulled = {});
+  // As RankCalls'.
+  void SetPulledMemory(const RemoteMemory& own) { core_.SetOwnMemory(own); }
   // The next call and all behind it never begin: the group is to be ended.
   void HoldBack();
   bool holds() const { return held_from_ != kNoCall; }
@@ -211,6 +214,7 @@ class GroupCalls {
     uint8_t* blocks = nullptr;
     uint32_t rkey = 0;
     Way way = Way::kDirect;
+    PulledBuffers pulled;
     Outcome outcome = Outcome::kOk;
     bool is_done = false;
   };

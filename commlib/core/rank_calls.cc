@@ -37,7 +37,7 @@ RankCalls::RankCalls(uint64_t bounce_bytes, uint64_t inline_bytes)
     : bounce_bytes_(bounce_bytes),
       inline_bytes_(inline_bytes),
       slot_bytes_(std::max(bounce_bytes, inline_bytes > 0 ? 2 * MessageRoom(inline_bytes) : 0)),
-      memory_(kMaxOpenInvocations * (2 * kControlBytes + slot_bytes_)) {}
+      memory_(kMaxOpenInvocations * (2 * kControlBytes + slot_bytes_ + kDoorbellBytes)) {}
 
 void RankCalls::SetConfig(const CoreConfig& config) {
   EPIC_CHECK(config.inline_bytes <= inline_bytes_);
@@ -80,7 +80,9 @@ uint8_t* RankCalls::BounceSend(OpId op) {
 
 uint8_t* RankCalls::ControlSend(OpId op) {
   if (At(op).way == Way::kInline) return BounceSend(op);
-  return &memory_[static_cast<size_t>(ControlSlot(op)) * kControlBytes];
+  const auto slot = static_cast<size_t>(ControlSlot(op));
+  if (core_.Describes(At(op).header)) return &Doorbells()[slot * kDoorbellBytes];
+  return &memory_[slot * kControlBytes];
 }
 
 uint8_t* RankCalls::ControlRecv(OpId op) {
@@ -94,11 +96,12 @@ uint8_t* RankCalls::BounceRecv(OpId op) {
 }
 
 OpId RankCalls::Post(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way,
-                     uint64_t part_stride) {
+                     uint64_t part_stride, const PulledBuffers& pulled) {
   OpenCall& call = calls_.emplace_back(MakeCall(header, send, recv, Inlines(header) ? Way::kInline : way));
   const bool loaded = IsQuantised(header) && call.send_bytes > 0;
   EPIC_CHECK(!loaded || call.way == Way::kInline || (call.way == Way::kBounce && Fits(header)));
   call.part_stride = part_stride;
+  call.pulled = pulled;
   return core_.Post(header, call.way != Way::kDirect || call.send_bytes == 0);
 }
 
@@ -147,12 +150,34 @@ void RankCalls::LoadData(const OpenCall& call, uint8_t* to) {
 void RankCalls::LoadControl(const WorkRequest& work) {
   Encode(work.header, std::span<uint8_t, kControlBytes>(ControlSend(work.op), kControlBytes));
   const OpenCall& call = At(work.op);
+  if (core_.Describes(work.header)) {
+    Encode(DescriptorOf(work.header, work.op),
+           std::span<uint8_t, kDescriptorBytes>(ControlSend(work.op) + kControlBytes, kDescriptorBytes));
+  }
   if (call.way == Way::kInline) return LoadInlined(work.op);
   if (call.way != Way::kBounce || call.send_bytes == 0) return;
   LoadData(call, BounceSend(work.op));
   // All parts are copied out of the slot, also this rank's own.
   if (call.header.collective == Collective::kAllGather)
     std::memcpy(BounceRecv(work.op) + rank_ * call.send_bytes, call.send, call.send_bytes);
+}
+
+Descriptor RankCalls::DescriptorOf(const ControlHeader& header, OpId op) {
+  const OpenCall& call = At(op);
+  const auto own = [this](const uint8_t* at) {
+    return RemoteParts{.address = own_.address + static_cast<uint64_t>(at - memory_.data()),
+                       .rkey = own_.rkey};
+  };
+  const auto given = [&](const RemoteMemory& memory, bool all) {
+    return RemoteParts{.address = memory.address, .stride = all ? call.part_stride : 0, .rkey = memory.rkey};
+  };
+  const bool bounces = call.way == Way::kBounce;
+  Descriptor descriptor;
+  if (GivesAny(header, rank_))
+    descriptor.source = bounces ? own(BounceSend(op)) : given(call.pulled.send, GivesAll(header));
+  if (ReceivesAny(header, rank_))
+    descriptor.destination = bounces ? own(BounceRecv(op)) : given(call.pulled.recv, ReceivesAll(header));
+  return descriptor;
 }
 
 // Reductions send all parts. Copies do too: what is not this rank's is zeros, to which nodes add what is.

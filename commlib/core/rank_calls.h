@@ -14,6 +14,7 @@
 
 #include "base/snapshot.h"
 #include "commlib/core/block_data.h"
+#include "commlib/core/host_call.h"
 #include "commlib/core/rank_core.h"
 #include "protocol/number_blocks.h"
 
@@ -52,6 +53,19 @@ void CopyOwnPart(const ControlHeader& header, uint32_t rank, const uint8_t* send
 // RecvBytes, but of what comes from the network: a Broadcast's root has its data.
 uint64_t NetworkRecvBytes(const ControlHeader& header, uint32_t rank);
 
+// A call's buffers as the rank's NIC has them for a switch that reads and writes them: where what is sent,
+// and what is received, begins.
+struct PulledBuffers {
+  RemoteMemory send;
+  RemoteMemory recv;
+
+  // Of a slice that begins so many bytes into each part.
+  PulledBuffers From(uint64_t offset) const {
+    return {.send = {.address = send.address + offset, .rkey = send.rkey},
+            .recv = {.address = recv.address + offset, .rkey = recv.rkey}};
+  }
+};
+
 class RankCalls {
  public:
   // What one ibv_post_send or ibv_post_recv needs.
@@ -71,6 +85,9 @@ class RankCalls {
   explicit RankCalls(uint64_t bounce_bytes, uint64_t inline_bytes = 0);
   // Once the group is known, before the first call.
   void SetConfig(const CoreConfig& config);
+
+  // Of a group whose switch reads and writes: memory() as the NIC has it for that. Before the first call.
+  void SetOwnMemory(const RemoteMemory& own) { own_ = own; }
 
   // Control packets both ways, then bounce buffers: where the NIC reads and writes beside the callers'
   // buffers.
@@ -92,8 +109,9 @@ class RankCalls {
   // whatever `way` says; one by the hosts, and a request, has nothing to do with its buffers. `part_stride`:
   // bytes from one part to the next where the caller's buffer has several; 0: a part's bytes. A quantised one
   // has at most MostQuantised and does not go kDirect; the data of a scaled one are finite.
+  // `pulled`: of one that goes kDirect where the switch reads and writes; registered until it has ended.
   OpId Post(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way,
-            uint64_t part_stride = 0);
+            uint64_t part_stride = 0, const PulledBuffers& pulled = {});
   // As RankCore's.
   void SetSendWindow(uint32_t messages) { core_.SetSendWindow(messages); }
   bool HasReply(OpId op) const { return core_.HasReply(op); }
@@ -138,7 +156,11 @@ class RankCalls {
     uint64_t recv_bytes = 0;  // from the network
     Way way = Way::kDirect;
     uint64_t part_stride = 0;
+    PulledBuffers pulled;
   };
+  // A header with a descriptor. Behind all else in memory_ there is room for one of each open invocation.
+  static constexpr uint64_t kDoorbellBytes = kControlBytes + kDescriptorBytes;
+  std::span<uint8_t> Doorbells() { return std::span(memory_).last(kMaxOpenInvocations * kDoorbellBytes); }
   OpenCall MakeCall(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way) const;
   // Where in the caller's buffer lies what is at `offset` of parts that lie side by side.
   static uint64_t PlaceOf(const OpenCall& call, uint64_t offset);
@@ -155,12 +177,14 @@ class RankCalls {
   void LoadData(const OpenCall& call, uint8_t* to);
   void LoadControl(const WorkRequest& work);
   void LoadInlined(OpId op);
+  Descriptor DescriptorOf(const ControlHeader& header, OpId op);
   const uint8_t* Result(OpId op);
   void Finish(OpId op);
   void TakeFinished();
 
   uint64_t bounce_bytes_;
   uint64_t inline_bytes_;
+  RemoteMemory own_;     // memory_, for a switch that reads and writes
   uint64_t slot_bytes_;  // of the memory that an open invocation has beside the control packets
   uint32_t rank_ = 0;
   uint32_t world_size_ = 1;

@@ -61,6 +61,7 @@ OpId RankCore::Post(const ControlHeader& header, bool keeps_data) {
 }
 
 bool RankCore::Carries(const Op& op, Direction direction, int64_t part) const {
+  if (config_.pulled) return false;
   const std::span<const uint32_t> self(&config_.rank, 1);
   return direction == Direction::kSend ? Sends(op.header, part, self) : Receives(op.header, part, self);
 }
@@ -94,7 +95,11 @@ Index RankCore::EndIndex(const Cursor& cursor) const {
 }
 
 uint32_t RankCore::MessageBytes(const Cursor& cursor) const {
-  if (cursor.place.part < 0) return static_cast<uint32_t>(OpAt(cursor.op).layout.control_bytes());
+  if (cursor.place.part < 0) {
+    const Op& op = OpAt(cursor.op);
+    const bool describes = cursor.direction == Direction::kSend && Describes(op.header);
+    return static_cast<uint32_t>(op.layout.control_bytes() + (describes ? kDescriptorBytes : 0));
+  }
   const uint64_t per_message = static_cast<uint64_t>(config_.message_packets) * config_.path_mtu;
   const uint64_t offset = static_cast<uint64_t>(cursor.place.message) * per_message;
   return static_cast<uint32_t>(std::min(per_message, OpAt(cursor.op).layout.part_bytes - offset));
@@ -205,16 +210,17 @@ void RankCore::CheckReply(Op& op, uint32_t bytes, std::optional<uint32_t> imm,
 }
 
 // Is what the call receives here, and does that say that what it sends has arrived? Where senders are not
-// receivers, only the acknowledgement does.
+// receivers, only the acknowledgement does. Where the switch reads and writes, the reply says all.
 bool RankCore::HasResult(OpId op) const {
   const ControlHeader& header = OpAt(op).header;
-  const bool mutual = SendersReceive(header.collective) || IsInlined(header) || IsRequest(header);
+  const bool mutual =
+      config_.pulled || SendersReceive(header.collective) || IsInlined(header) || IsRequest(header);
   return recv_done_.op > op && (mutual || send_done_.op > op);
 }
 
-// The queue pair may read again what is not acknowledged.
+// The queue pair may read again what is not acknowledged; of what the switch reads that is nothing.
 bool RankCore::HasEnded(OpId op) const {
-  return HasResult(op) && (OpAt(op).keeps_data || send_done_.op > op);
+  return HasResult(op) && (config_.pulled || OpAt(op).keeps_data || send_done_.op > op);
 }
 
 void RankCore::EndOps() {

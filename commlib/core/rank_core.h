@@ -20,6 +20,7 @@
 #include "base/snapshot.h"
 #include "base/types.h"
 #include "protocol/control.h"
+#include "protocol/descriptor.h"
 #include "protocol/flow.h"
 
 namespace epic {
@@ -32,6 +33,7 @@ struct CoreConfig {
   uint32_t world_size = 1;
   uint64_t inline_bytes = 0;  // most data that travel in the control message, at most kMaxInlineBytes
   bool turns = false;         // the switches know of parts that take turns (TurnOf)
+  bool pulled = false;        // the switch reads and writes the calls' data (docs/PROTOCOL-MODE-VI.md)
   float scale = 0;            // of calls that are quantised (RankCalls); 0: none are
 };
 
@@ -54,8 +56,8 @@ constexpr int64_t ControlSlot(OpId op) { return op % kMaxOpenInvocations; }
 // One ibv_post_send or ibv_post_recv. Every request is signalled.
 struct WorkRequest {
   bool is_recv = false;
-  bool is_control =
-      false;           // in the control buffer ControlSlot(op), with inlined data; else in the call's own
+  bool is_control = false;  // in the control buffer ControlSlot(op), with inlined data or a descriptor; else
+                            // in the call's own
   uint64_t wr_id = 0;  // message number of its direction
   OpId op = 0;
   uint64_t offset = 0;   // bytes, in the call's send or receive buffer; see SendBytes and RecvBytes
@@ -91,6 +93,9 @@ class RankCore {
 
   // Will the call's data travel in its control message?
   bool Inlines(const ControlHeader& header) const;
+  // Does a descriptor follow the header that this rank sends? Of a call's own header, whose flags are
+  // complete.
+  bool Describes(const ControlHeader& header) const { return config_.pulled && HasDescriptor(header); }
   // Does anybody wait for acknowledgements of the call? Not if the answer to its control message is all of
   // its result, and says that every rank's has come.
   bool WantsAcks(const ControlHeader& header) const;

@@ -76,7 +76,9 @@ class Engine {
   // Whether this engine has the mode.
   static bool Realises(Mode mode);
   // And whether it can have groups in it: those whose payloads lie in a pool need one.
-  bool Offers(Mode mode) const { return Realises(mode) && (pool_.has_value() || !IsInPool(mode)); }
+  bool Offers(Mode mode) const {
+    return Realises(mode) && !FindMode(mode)->hidden && (pool_.has_value() || !IsInPool(mode));
+  }
 
   Ipv4 address() const { return address_; }
   const Arena& arena() const { return arena_; }

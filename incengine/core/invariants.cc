@@ -28,11 +28,24 @@ void CheckEnd(const TerminatedEndpoint& end) {
   EPIC_CHECK(!end.receiving_at || end.received.Contains(*end.receiving_at, 1));
 }
 
+// Mode VI: what has been read of hosts, behind which nothing else is awaited than what is being read.
+void CheckReads(const TerminatedState& state) {
+  EPIC_CHECK(state.initiated->hosts.size() == state.children.size());
+  for (size_t c = 0; c < state.children.size(); ++c) {
+    const auto& host = state.initiated->hosts[c];
+    EPIC_CHECK(host.has_value() == ((state.initiated->pulled >> c & 1) != 0));
+    if (!host) continue;
+    host->read.CheckInvariants();
+    EPIC_CHECK(host->whole <= host->read.size());
+  }
+}
+
 // Mode I: each ring, and the sum that is being built in the last of them.
 void CheckTerminated(const TerminatedState& state) {
   for (const TerminatedEndpoint& child : state.children) CheckEnd(child);
   if (state.parent) CheckEnd(*state.parent);
   state.sums.CheckInvariants();
+  if (state.initiated) CheckReads(state);
   EPIC_CHECK(state.next_child <= state.children.size());
   EPIC_CHECK(!state.sum_at || state.sums.Contains(*state.sum_at, 1));
   EPIC_CHECK(!state.sum_loaded || state.sum_at);

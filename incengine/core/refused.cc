@@ -23,6 +23,8 @@ bool IsLasting(DropReason reason) {
     case DropReason::kAckBeyond:
     // The manager has stopped it.
     case DropReason::kGroupFailed:
+    // The switch has ended it itself.
+    case DropReason::kRemoteAccess:
     case DropReason::kCount:
       return false;
   }

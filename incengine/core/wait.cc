@@ -50,6 +50,12 @@ std::optional<ControlHeader> HeadOf(const Context& ctx, const TerminatedEndpoint
   return HeaderOf(arena.At(ctx.arena_offset + head.at, head.bytes));
 }
 
+// What is read of a child's memory; null of a child that sends.
+const PulledHost* ReadsOf(const TerminatedState& state, size_t child) {
+  const bool reads = state.initiated && state.initiated->hosts[child];
+  return reads ? &*state.initiated->hosts[child] : nullptr;
+}
+
 GroupWait WaitByMessages(const Context& ctx, const Arena& arena) {
   const TerminatedState& state = *ctx.terminated;
   const StreamPlace& up = state.up;
@@ -71,8 +77,8 @@ GroupWait WaitByMessages(const Context& ctx, const Arena& arena) {
       out.calls = up.invocation + (counted || head ? 1 : 0);
     } else {
       out.calls = up.invocation + 1;
-      out.owes =
-          !counted && child.received.empty() && Sends(up.header, up.data.part, ctx.children[c].config.ranks);
+      const bool none = ReadsOf(state, c) ? ReadsOf(state, c)->whole == 0 : child.received.empty();
+      out.owes = !counted && none && Sends(up.header, up.data.part, ctx.children[c].config.ranks);
     }
     out.not_taken = ctx.children[c].config.is_host && child.qp.awaits_acknowledgement();
   }

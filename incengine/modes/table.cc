@@ -24,6 +24,7 @@ constexpr std::array<ModeRow, kModes.size()> kModeRows = {{
     {.mode = Mode::kAugmented, .logic = AugmentedMode},
     {.mode = Mode::kSpliced, .logic = TranslatedMode},
     {.mode = Mode::kPooled, .logic = PooledMode, .add_state = AddLeg},
+    {.mode = Mode::kInitiated, .logic = TerminatedMode, .add_state = AddQueuePairs},
 }};
 
 static_assert(std::ranges::equal(kModeRows, kModes, {}, &ModeRow::mode, &ModeInfo::mode),

@@ -70,6 +70,11 @@ TEST(ModeTable, MemoryIsWhereTheModulesLookForIt) {
   EXPECT_TRUE(one.pipes().empty());
   EXPECT_EQ(one.bytes(), RingsBytes(ShapeOf(of(Mode::kTerminated))));
 
+  // Mode I's rings, and one for what is read of each child.
+  const ContextShape six = ShapeOf(of(Mode::kInitiated));
+  EXPECT_EQ(MemoryOf(six).bytes(), RingsBytes(six) + 3 * ReadRingBytes(six));
+  EXPECT_TRUE(MemoryOf(of(Mode::kInitiated)).bytes() > one.bytes());
+
   const GroupConfig two_config = of(Mode::kTranslated);
   const ContextMemory two = MemoryOf(two_config);
   ASSERT_EQ(two.pipes().size(), 1u);

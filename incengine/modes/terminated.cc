@@ -56,9 +56,11 @@ void PostSend(TerminatedEndpoint& to, uint64_t number, const Message& message) {
   to.poll = true;
 }
 
-void PostToChildren(ModeCall& call, uint64_t outs, uint64_t number, const Message& message) {
+void PostToChildren(ModeCall& call, uint64_t outs, uint64_t number, const Message& message,
+                    const StreamPlace& place) {
   call.ctx.counters.replicated_packets +=
       static_cast<uint64_t>(std::popcount(outs)) * static_cast<uint64_t>(PacketsOf(call.ctx, message));
+  if (call.state.initiated && !message.control) return PostPulled(call, outs, number, message, place);
   for (; outs != 0; outs &= outs - 1) {
     PostSend(call.state.children[static_cast<size_t>(std::countr_zero(outs))], number, message);
   }
@@ -104,34 +106,60 @@ bool TakeReply(ModeCall& call, const Message& message) {
   return true;
 }
 
+// Mode VI: what the parent has sent and may goes on; hosts get a call's reply when their results are written.
+void PassDownPulled(ModeCall& call, uint64_t outs, uint64_t number, bool is_data) {
+  StreamPlace& down = call.state.down;
+  MessageRing& ring = call.state.parent->received;
+  Message& message = ring.at(number);
+  const ControlHeader header = is_data ? down.header : *ControlOf(call, message);
+  if (!is_data) outs = WithoutAwaiting(call, outs, header);
+  message.holders = std::max(1u, static_cast<uint32_t>(std::popcount(outs)));
+  if (outs == 0) {
+    ring.Release(number);
+  } else {
+    PostToChildren(call, outs, number, message, down);
+  }
+  if (is_data) StepDown(call.ctx, down);
+  if (down.control) OnPassedDown(call, header);
+}
+
 // A message from the parent is stored: it goes to its receivers.
 void PassDown(ModeCall& call, uint64_t number) {
   TerminatedState& state = call.state;
   Message& message = state.parent->received.at(number);
   if (state.down_failed) return state.parent->received.Release(number);
   uint64_t outs = call.ctx.all_children();
-  bool allowed = false;
+  bool allowed = false, is_data = false;
   if (message.control) {
     allowed = TakeReply(call, message);
   } else if (!state.down.control && message.bytes == BytesOf(call.ctx, state.down)) {
-    allowed = true;
+    allowed = is_data = true;
     outs = ReceiversOf(call.ctx, state.down);
-    StepDown(call.ctx, state.down);
   }
   if (!allowed) {
     FailForParent(call, message);
     state.down_failed = state.up_failed = true;
   }
   if (state.down_failed) call.ctx.state = GroupState::kFailed;
-  message.holders = static_cast<uint32_t>(std::popcount(outs));
-  call.ctx.results_end = state.down.index(call.ctx.config.message_packets);
   call.ctx.counters.results += static_cast<uint64_t>(PacketsOf(call.ctx, message));
-  PostToChildren(call, outs, number, message);
+  if (state.initiated && !state.down_failed) {
+    PassDownPulled(call, outs, number, is_data);
+  } else {
+    message.holders = static_cast<uint32_t>(std::popcount(outs));
+    PostToChildren(call, outs, number, message, state.down);
+    if (is_data) StepDown(call.ctx, state.down);
+  }
+  call.ctx.results_end = state.down.index(call.ctx.config.message_packets);
 }
 
 // The queue pair has given up: its peer's requests are not what they may be.
-void OnFailedQueuePair(ModeCall& call, EndpointId id) {
-  if (id != kParent) return FailFor(call, Raw(id), DropReason::kUnexpectedOpcode);
+void OnFailedQueuePair(ModeCall& call, EndpointId id, roce::WcStatus why) {
+  // What is posted to one that has given up before is flushed.
+  const bool is_known = call.state.failure || call.state.up_failed;
+  if (why == roce::WcStatus::kWrFlushErr && is_known && id != kParent) return;
+  const bool refused = why == roce::WcStatus::kRemAccessErr;
+  const DropReason reason = refused ? DropReason::kRemoteAccess : DropReason::kUnexpectedOpcode;
+  if (id != kParent) return FailFor(call, Raw(id), reason);
   Drop(call.ctx, call.ctx.parent, DropReason::kUnexpectedOpcode, call.env);
   call.state.up_failed = true;
   call.ctx.state = GroupState::kFailed;
@@ -146,7 +174,7 @@ void FailForLostParent(ModeCall& call) {
   Message message{.at = *place, .holders = static_cast<uint32_t>(call.state.children.size())};
   WriteControl(call, Aborted(call.state.down, 0), &message);
   call.state.down_failed = true;
-  PostToChildren(call, call.ctx.all_children(), parent.received.Append(message), message);
+  PostToChildren(call, call.ctx.all_children(), parent.received.Append(message), message, call.state.down);
 }
 
 void OnReceived(ModeCall& call, EndpointId id, const roce::Completion& done) {
@@ -165,18 +193,23 @@ void OnReceived(ModeCall& call, EndpointId id, const roce::Completion& done) {
 // True if there were any.
 bool TakeCompletions(ModeCall& call, EndpointId id) {
   TerminatedEndpoint& at = call.transport(id);
-  bool any = false, failed = false;
+  bool any = false;
+  roce::WcStatus failed = roce::WcStatus::kSuccess;  // the first, as the others are flushed for it
   for (roce::Completion done; at.qp.NextCompletion(&done); any = true) {
-    failed |= !done.ok();
+    if (failed == roce::WcStatus::kSuccess) failed = done.status;
     if (done.is_recv()) {
       OnReceived(call, id, done);
+      continue;
+    }
+    if (done.wr_id >= kOwnRequests) {
+      OnOwnRequestDone(call, id, done);
       continue;
     }
     // A request that ends in an error frees its message as well: nobody will send it again.
     MessageRing& ring = id == kParent ? call.state.sums : call.down_ring();
     ring.Release(done.wr_id);
   }
-  if (failed) OnFailedQueuePair(call, id);
+  if (failed != roce::WcStatus::kSuccess) OnFailedQueuePair(call, id, failed);
   return any;
 }
 
@@ -232,6 +265,7 @@ void Pump(ModeCall& call) {
     while (AdvanceUp(call)) {
     }
     if (state.parent) FailForLostParent(call);
+    if (state.initiated) PostReads(call);
     for (size_t c = 0; c < state.children.size(); ++c) {
       PostReceive(call.ctx, state.children[c]);
       again |= PollOne(call, ChildId(c));

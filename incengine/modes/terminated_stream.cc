@@ -75,11 +75,12 @@ uint64_t ControlBytesOf(const ControlHeader& header) {
   return kControlBytes + (alone ? 0 : CallBytes(header));
 }
 
-std::optional<ControlHeader> ControlOf(ModeCall& call, const Message& message) {
+std::optional<ControlHeader> ControlOf(ModeCall& call, const Message& message, bool described) {
   if (!message.control) return std::nullopt;
   const auto header = HeaderOf(call.Bytes(message.at, message.bytes));
   if (!header || header->priority != 0) return std::nullopt;
-  if (message.bytes != ControlBytesOf(*header) && !IsLengthUnknown(*header)) return std::nullopt;
+  const size_t descriptor = described && HasDescriptor(*header) ? kDescriptorBytes : 0;
+  if (message.bytes != ControlBytesOf(*header) + descriptor && !IsLengthUnknown(*header)) return std::nullopt;
   return header;
 }
 

@@ -37,7 +37,7 @@ void SendSum(ModeCall& call, Message message, uint64_t outs) {
   }
   call.ctx.counters.results += static_cast<uint64_t>(PacketsOf(call.ctx, message));
   message.holders = static_cast<uint32_t>(std::popcount(outs));
-  if (outs != 0) PostToChildren(call, outs, call.state.sums.Append(message), message);
+  if (outs != 0) PostToChildren(call, outs, call.state.sums.Append(message), message, call.state.up);
 }
 
 // Sends a control packet as what is due next. False if there is no room yet.
@@ -46,7 +46,7 @@ bool SendControl(ModeCall& call, const ControlHeader& header) {
   if (!place) return false;
   Message message{.at = *place};
   WriteControl(call, header, &message);
-  SendSum(call, message, call.ctx.all_children());
+  SendSum(call, message, WithoutAwaiting(call, call.ctx.all_children(), header));
   if (header.status == ControlStatus::kOk) return true;
   call.state.up_failed = true;
   if (call.ctx.is_root()) call.ctx.state = GroupState::kFailed;
@@ -58,11 +58,14 @@ bool MergeFrom(ModeCall& call, size_t child) {
   Context& ctx = call.ctx;
   const StreamPlace& up = call.state.up;
   const Endpoint& ep = ctx.children[child];
-  const auto header = ControlOf(call, call.state.children[child].received.front());
+  const Message& message = call.state.children[child].received.front();
+  const bool pulled = IsPulled(call, child);
+  const auto header = ControlOf(call, message, pulled);
   if (!header || header->invocation != static_cast<uint64_t>(up.invocation) ||
       (ep.config.is_host && header->status != ControlStatus::kOk)) {
     return false;
   }
+  if (pulled && !TakeDescriptor(call, child, *header, message)) return false;
   ControlSlot& slot = ControlSlotOf(ctx, up.invocation);
   if (slot.invocation != up.invocation) {
     slot = ControlSlot{.invocation = up.invocation, .header = *header, .called_at = call.env.now};
@@ -156,7 +159,11 @@ bool AdvanceControl(ModeCall& call) {
   const ControlHeader merged = ControlSlotOf(call.ctx, state.up.invocation).header;
   if (!SendMerged(call, merged)) return false;
   state.next_child = 0;
-  if (!state.up_failed) OpenDataUp(call.ctx, state.up, merged);
+  if (state.up_failed) return true;
+  OpenDataUp(call.ctx, state.up, merged);
+  if (!state.initiated) return true;
+  BeginReads(call);
+  if (state.up.control) OnPassedUp(call, merged);
   return true;
 }
 
@@ -180,6 +187,13 @@ bool AdvanceData(ModeCall& call) {
   if (!state.sum_at) return false;
   for (; state.next_child < state.children.size(); ++state.next_child) {
     if (!Sends(header, state.up.data.part, call.ctx.children[state.next_child].config.ranks)) continue;
+    if (IsPulled(call, state.next_child)) {
+      const Message* const read = FrontRead(call, state.next_child);
+      if (read == nullptr) return false;
+      Aggregate(call, *read, header);
+      ReleaseRead(call, state.next_child);
+      continue;
+    }
     const TerminatedEndpoint& from = state.children[state.next_child];
     if (from.received.empty()) return false;
     const Message message = from.received.front();
@@ -192,7 +206,13 @@ bool AdvanceData(ModeCall& call) {
   }
   FinishSum(call, header, {.bytes = bytes}, ReceiversOf(call.ctx, state.up));
   state.next_child = 0;
+  if (!state.initiated) {
+    StepUp(call.ctx, state.up);
+    return true;
+  }
+  const ControlHeader summed = header;
   StepUp(call.ctx, state.up);
+  if (state.up.control) OnPassedUp(call, summed);
   return true;
 }
 

@@ -1,5 +1,7 @@
 #include "incengine/state/connect.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "roce/rnr_timer.h"
 
@@ -32,6 +34,7 @@ roce::QueuePair Connect(const GroupConfig& group, const EndpointConfig& config, 
                       .send_depth = queues.sends,
                       .recv_depth = queues.receives,
                       .max_inline_bytes = queues.inline_bytes,
+                      .max_rd_atomic = std::max(queues.reads, roce::QpConfig{}.max_rd_atomic),
                       .policy = policy});
   EPIC_CHECK(qp.Modify({.state = roce::QpState::kInit}) == roce::ModifyResult::kOk);
   EPIC_CHECK(qp.Modify({.state = roce::QpState::kRtr,
@@ -46,7 +49,7 @@ roce::QueuePair Connect(const GroupConfig& group, const EndpointConfig& config, 
                         .timeout = TimeoutFor(group.prompt_ns),
                         .retry_cnt = 7,
                         .rnr_retry = 7,
-                        .max_rd_atomic = 0}) == roce::ModifyResult::kOk);
+                        .max_rd_atomic = queues.reads}) == roce::ModifyResult::kOk);
   qp.LimitOutstanding(static_cast<int32_t>(group.message_packets * group.window_messages));
   return qp;
 }

@@ -10,6 +10,7 @@ struct Queues {
   uint32_t sends = 0;
   uint32_t receives = 0;
   uint32_t inline_bytes = 0;
+  uint8_t reads = 0;  // RDMA Reads of its own that may be under way
 };
 
 // Connected to the remote endpoint, ready to send; its timers follow from the group's prompt interval, and it

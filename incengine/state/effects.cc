@@ -34,6 +34,8 @@ const char* Name(DropReason reason) {
       return "ack_beyond";
     case DropReason::kGroupFailed:
       return "group_failed";
+    case DropReason::kRemoteAccess:
+      return "remote_access";
     case DropReason::kCount:
       break;
   }

@@ -26,6 +26,7 @@ enum class DropReason : uint8_t {
   kUnexpectedResult,  // a result for an index to which this switch has not contributed
   kAckBeyond,         // acknowledges what was never sent
   kGroupFailed,       // the group is stopped
+  kRemoteAccess,      // a host's NIC refuses what the switch reads or writes in its memory
   kCount,
 };
 

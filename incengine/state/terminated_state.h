@@ -1,6 +1,6 @@
-// What a group's context holds in mode I: a queue pair and a ring of messages per endpoint, the ring of sums,
-// and the place in the stream of messages that is due in each direction (docs/PROTOCOL-MODE-I.md). Plain
-// values.
+// What a group's context holds in modes I and VI: a queue pair and a ring of messages per endpoint, the ring
+// of sums, and the place in the stream of messages that is due in each direction (docs/PROTOCOL-MODE-I.md).
+// Plain values.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "incengine/state/config.h"
+#include "incengine/state/initiated_state.h"
 #include "incengine/state/message_ring.h"
 #include "protocol/flow.h"
 #include "roce/transport/queue_pair.h"
@@ -57,6 +58,7 @@ struct TerminatedState {
   // Down: the message that is due from the parent.
   StreamPlace down;
   bool down_failed = false;  // its last message has gone down
+  std::optional<InitiatedState> initiated;  // in mode VI
 };
 
 // The longest message, in bytes.

@@ -17,7 +17,7 @@ static_assert(kModes.size() < 64);
 std::string MatesOf(Mode mode) {
   std::vector<std::string_view> numerals;
   for (const ModeInfo& row : kModes) {
-    if (MayMix(mode, row.mode)) numerals.push_back(row.numeral);
+    if (!row.hidden && MayMix(mode, row.mode)) numerals.push_back(row.numeral);
   }
   return fmt::format("{}", fmt::join(numerals, " and "));
 }

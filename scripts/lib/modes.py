@@ -6,7 +6,7 @@ import re
 TABLE = pathlib.Path(__file__).resolve().parents[2] / "protocol" / "modes.h"
 _ROW = re.compile(r'ModeInfo\{\s*\.mode = Mode::k(\w+),\s*\.numeral = "(\w+)",\s*\.name = "([\w-]+)",\s*'
                   r'\.reliability = Reliability::k(\w+),\s*(?:\.ends_connections = true,\s*)?(\.bears_hosts = true,)?\s*'
-                  r'(\.in_pool = true,)?.*?\.buffer = \{\.text = "([^"]+)".*?'
+                  r'(?:\.reads_hosts = true,\s*)?(\.hidden = true,)?\s*(\.in_pool = true,)?.*?\.buffer = \{\.text = "([^"]+)".*?'
                   r'\.reproducible_buffer = \{\.text = "([^"]+)"', re.S)
 
 
@@ -16,10 +16,11 @@ class Mode:
 
     def __init__(self, number, row):
         self.number = number
-        self.enumerator, self.numeral, self.name, reliability, bears, in_pool, *formulas = row
+        self.enumerator, self.numeral, self.name, reliability, bears, hidden, in_pool, *formulas = row
         self.per_hop = reliability == "PerHop"
         self.bears_hosts = bears != ""
         self.in_pool = in_pool != ""
+        self.hidden = hidden != ""
         self.formula = dict(zip((False, True), formulas))
         self.proto = "MODE_" + re.sub(r"(?<!^)([A-Z])", r"_\1", self.enumerator).upper()
 
@@ -43,7 +44,9 @@ def default(table=TABLE):
     return enumerators(text)[re.search(r"kDefaultMode = Mode::k(\w+);", text).group(1)]
 
 
-ALL = read()
+ROWS = read()
+# Those that somebody can choose.
+ALL = [mode for mode in ROWS if not mode.hidden]
 # Those whose groups need neither a pool nor a host that lends memory: what runs in every mode runs in these.
 OWN_MEMORY = [mode for mode in ALL if not mode.in_pool]
 DEFAULT = default()

@@ -27,7 +27,7 @@ def test_this_tree_adds_up():
     assert reuse["lines"] == sum(found["modules"][m] for m in reuse["modules"])
     assert reuse["share"] == reuse["lines"] / two["lines"]
     assert "pipe" in three["modules"] and "pipe" not in two["modules"]
-    assert found["logic"] == {"IV": "II"}
+    assert found["logic"] == {"IV": "II", "VI": "I"}
 
 
 def test_a_small_tree(tmp_path):

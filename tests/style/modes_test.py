@@ -9,7 +9,7 @@ import modes  # noqa: E402
 
 CODE = "base bench check commlib examples incagent incengine incmanager io proto protocol reduce roce sim softnic tests".split()
 NAMED = "|".join(sorted(modes.enumerators(modes.TABLE.read_text(encoding="utf-8"))))
-PROTO = "|".join(mode.proto for mode in modes.ALL)
+PROTO = "|".join(mode.proto for mode in modes.ROWS)
 ENUMERATOR = re.compile(rf"\bMode::k({NAMED})\b|\b({PROTO})\b")
 # Those who know single modes, and why. What is true of a mode belongs into its row.
 MAY_NAME = {
@@ -35,12 +35,12 @@ def places(texts, pattern):
 
 def test_the_enumeration_the_table_and_the_messages_have_the_same_modes():
     numbers = modes.enumerators(modes.TABLE.read_text(encoding="utf-8"))
-    rows = {mode.enumerator: mode.number for mode in modes.ALL}
+    rows = {mode.enumerator: mode.number for mode in modes.ROWS}
     assert rows == numbers, "each mode has a row of protocol/modes.h, as scripts/lib/modes.py reads them"
     assert modes.DEFAULT in modes.NUMBERS
     proto = (ROOT / "proto" / "switch.proto").read_text(encoding="utf-8")
     of_messages = {name: int(number) for name, number in re.findall(r"^  (MODE_\w+) = (\d+);", proto, re.M)}
-    assert of_messages == {"MODE_UNSPECIFIED": 0} | {mode.proto: mode.number for mode in modes.ALL}
+    assert of_messages == {"MODE_UNSPECIFIED": 0} | {mode.proto: mode.number for mode in modes.ROWS}
 
 
 def test_no_product_code_asks_for_single_modes():
