@@ -19,7 +19,7 @@ from host_api import (AT_ONCE_S, BED, RANKS, Rank, anew, assert_ended_everywhere
 pytestmark = pytest.mark.endings
 
 NOWHERE, NOBODY = "10.255.0.99:7400", "nobody.example:7400"
-HOST_GONE_S, MANAGER_S, DEVICE_S, ARP_S, PORT_S, SWITCH_S, STILL_S = 15, 10, 2, 4, 11, 5, 10
+HOST_GONE_S, MANAGER_S, DEVICE_S, ARP_S, PORT_S, SWITCH_S, STILL_S = 15, 10, 2, 4, 10, 5, 10
 
 
 @contextlib.contextmanager
