@@ -96,7 +96,9 @@ StatusOr<sim::ModeSpec> ModesOf(const std::string& text, size_t switches) {
   if (const auto all = AnyModeNamed(text)) return sim::ModeSpec(*all);
   std::vector<Mode> modes;
   for (const char digit : text) {
-    if (const auto mode = AnyModeNamed(std::string_view(&digit, 1))) modes.push_back(*mode);
+    const bool is_digit = digit >= '0' && digit <= '9';
+    const auto mode = is_digit ? AnyModeNamed(std::string_view(&digit, 1)) : std::nullopt;
+    if (mode) modes.push_back(*mode);
   }
   if (modes.size() != text.size() || modes.size() != switches) {
     return Invalid(fmt::format("mode: '{}' is not a mode, nor a digit for each of {} switches: {}", text,
