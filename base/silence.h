@@ -52,6 +52,14 @@ class Standstill {
 
   // Whether he stood still who looks after `passed`.
   constexpr bool IsLate(Nanos passed) const { return passed > late_; }
+  // How much of `passed` is not the others' time, as he stood still: of looks in a row that were all late at
+  // most so much as anybody's silence may be.
+  constexpr Nanos Excuse(Nanos passed) {
+    if (!IsLate(passed)) return excused_ = 0;
+    const Nanos more = std::min(passed, kLongestSilence - excused_);
+    excused_ += more;
+    return more;
+  }
   // He looks, after `passed`. Whether he may judge.
   constexpr bool MayJudge(Nanos now, Nanos passed) {
     const bool late = IsLate(passed);
@@ -64,6 +72,7 @@ class Standstill {
 
  private:
   Nanos late_, hears_in_;
+  Nanos excused_ = 0;
   std::optional<Nanos> judges_from_;
 };
 

@@ -79,5 +79,15 @@ TEST(StandstillTest, OneWhoIsLateEachTimeJudgesAfterHalfAMinute) {
   EXPECT_TRUE(looks.After(kSecond));
 }
 
+TEST(StandstillTest, WhatIsExcusedEnds) {
+  Standstill standstill(500 * kMillisecond, kSecond);
+  EXPECT_EQ(standstill.Excuse(500 * kMillisecond), 0);
+  Nanos excused = 0;
+  for (int i = 0; i < 100; ++i) excused += standstill.Excuse(600 * kMillisecond);
+  EXPECT_EQ(excused, kLongestSilence);
+  EXPECT_EQ(standstill.Excuse(100 * kMillisecond), 0);
+  EXPECT_EQ(standstill.Excuse(3600 * kSecond), kLongestSilence);  // once he has run again
+}
+
 }  // namespace
 }  // namespace epic

@@ -158,6 +158,12 @@ constexpr const ModeInfo* FindMode(Mode mode) {
 
 constexpr bool IsMode(Mode mode) { return FindMode(mode) != nullptr; }
 
+// Whether a group may have it: not one that is still being built, whoever says that he has it.
+constexpr bool CanBeChosen(Mode mode) {
+  const ModeInfo* const row = FindMode(mode);
+  return row != nullptr && !row->hidden;
+}
+
 // All of them, in order.
 constexpr std::array<Mode, kModes.size()> AllModes() {
   std::array<Mode, kModes.size()> all{};

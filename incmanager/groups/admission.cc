@@ -56,7 +56,7 @@ Failure NoneOf(const std::string& field, int asked, const std::string& choice, A
 }
 
 Failure WrongMode(Mode mode, Asker rank = {}) {
-  if (mode == Mode::kUnspecified || IsMode(mode)) return {};
+  if (mode == Mode::kUnspecified || CanBeChosen(mode)) return {};
   return NoneOf("mode", NumberOf(mode), ModeChoice(), rank);
 }
 
@@ -181,7 +181,7 @@ Failure Admission::WrongModes(const GroupSpec& spec) const {
   for (const auto& [name, mode] : spec.switch_modes) {
     if (!topology_->FindSwitch(name))
       return NotFound(fmt::format("switch_modes: the topology has no switch {}", name));
-    if (!IsMode(mode))
+    if (!CanBeChosen(mode))
       return Invalid(fmt::format("switch_modes: {} of {} is none of {}", NumberOf(mode), name, ModeChoice()));
     if (const std::string reason = CannotMix(spec.mode, mode); !reason.empty())
       return Invalid(fmt::format("switch_modes: {} in mode {}, the group in mode {}: {}", name,

@@ -64,6 +64,9 @@ TEST_F(AdmissionTest, OperatorsAndRanksAreRefusedTheSame) {
          "world_size: 4097 is more than 4096");
   expect([](auto* asked) { asked->mode = static_cast<Mode>(99); }, "mode: 99 is none of " + ModeChoice(),
          "mode: rank 1 asks for 99, which is none of " + ModeChoice());
+  // Of one that is still being built it is not known that it is one.
+  expect([](auto* asked) { asked->mode = Mode::kInitiated; }, "mode: 6 is none of " + ModeChoice(),
+         "mode: rank 1 asks for 6, which is none of " + ModeChoice());
   expect([](auto* asked) { asked->path = static_cast<Path>(9); },
          "path: 9 is none of auto, network and hosts",
          "path: rank 1 asks for 9, which is none of auto, network and hosts");

@@ -89,8 +89,10 @@ EngineReport FromProto(const proto::EngineInfo& info) {
   out.boot_id = info.boot_id();
   out.max_path_mtu = info.capability().max_path_mtu();
   out.max_children = info.capability().max_children();
-  for (const int mode : info.capability().modes())
-    out.modes.Add(static_cast<Mode>(std::clamp<int>(mode, 0, UINT8_MAX)));  // none stays none
+  for (const int number : info.capability().modes()) {
+    const auto mode = static_cast<Mode>(std::clamp<int>(number, 0, UINT8_MAX));  // none stays none
+    if (CanBeChosen(mode)) out.modes.Add(mode);
+  }
   out.abilities = AbilitiesOf(info.capability());
   out.version = Shortened(info.version());
   out.by_hosts = !info.capability().operations().empty();

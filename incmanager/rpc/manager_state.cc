@@ -54,9 +54,9 @@ void ManagerState::Tick(Nanos now) {
   if (StandsStill(now)) returns_until_ = now + kHeardToBreakIn;
   const bool is_first = ticked_at_ == 0;
   const Nanos passed = now - std::exchange(ticked_at_, now);
-  if (!is_first && standstill_.IsLate(passed)) {
-    lenders_.OnStoodStill(passed);
-    groups_.OnStoodStill(passed);
+  if (const Nanos stood = is_first ? 0 : standstill_.Excuse(passed); stood > 0) {
+    lenders_.OnStoodStill(stood);
+    groups_.OnStoodStill(stood);
   }
   if (standstill_.MayJudge(now, passed)) {
     Judge(now);

@@ -22,8 +22,8 @@ constexpr uint32_t kEmptyLooks = 64;
 // does.
 constexpr Nanos kDriverNeeds = 200 * kMillisecond;
 // What the two ends of a memif may take to agree, also on a busy machine. A server that has not noticed yet
-// that its last client has gone refuses the next one, and nobody tells.
-constexpr Nanos kAgree = 500 * kMillisecond;
+// that its last client has gone refuses the next one, and nobody tells: so it is not for ever.
+constexpr Nanos kAgree = kSecond;
 
 }  // namespace
 
@@ -91,10 +91,11 @@ StatusOr<int> DpdkPort::Receive(int max_packets, FrameHandler handler, void* use
   if (ethdev_->broken())
     return MakeStatus(StatusCode::kUnavailable, "its peer has spoilt the memory that they share");
   if (count == 0 && PeerHasGone())
-    return MakeStatus(StatusCode::kUnavailable,
-                      was_up_ ? "nobody is at the other end"
-                              : "who listens at " + ethdev_->device().socket +
-                                    " does not take it (id, secret, or it has another peer)");
+    return MakeStatus(
+        StatusCode::kUnavailable,
+        was_up_ ? "nobody is at the other end"
+                : "who listens at " + ethdev_->device().socket +
+                      " has not taken it (another id or secret, it has another peer, or is too busy)");
   return static_cast<int>(count);
 }
 

@@ -20,7 +20,7 @@ namespace {
 constexpr uint32_t kMtu = 4200;
 // Who listens answers in milliseconds; a switch that has not noticed yet that the last program has gone
 // refuses.
-constexpr Nanos kPatience = 3 * kSecond;
+constexpr Nanos kPatience = 4 * kSecond;
 
 void Say(io::DpdkOptions::Level level, const std::string& line) {
   if (level >= io::DpdkOptions::Level::kWarning) std::fprintf(stderr, "softnic: %s\n", line.c_str());

@@ -21,7 +21,6 @@ namespace {
 
 constexpr Nanos kShortNap = 50 * kMicrosecond, kLongNap = kMillisecond;
 constexpr Nanos kLinkLook = 50 * kMillisecond;
-// A try may take 50 ms, in which nothing else goes on.
 constexpr Nanos kTry = kSecond;
 
 timespec TimeOf(Nanos nanos) { return {.tv_sec = nanos / kSecond, .tv_nsec = nanos % kSecond}; }

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/thread_time.h"
 #include "io/descriptor.h"
 #include "io/frame_port.h"
 #include "roce/arp.h"
@@ -55,6 +56,7 @@ class DevicePort final : public Port {
   int fd() const override;
   void TakeErrors() override;
   Nanos Now() const override { return device_->Now(); }
+  Nanos Waited() const override { return OwnWait(); }
   bool Wait(int wake_fd, bool for_packets, Nanos until) override;
   int Receive(int max_packets, PacketHandler handler, void* user) override;
   std::vector<Ip> Addresses() override;
