@@ -71,6 +71,10 @@ inline std::string WhyUnreached(const std::string& address, const std::shared_pt
       if (text.ends_with(words)) return "its host is not reached (" + words + ")";
     }
   }
+  // Whatever else it says is somebody's answer.
+  if (status.error_code() != grpc::StatusCode::UNAVAILABLE &&
+      status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED)
+    return "it answers only now, when the time is over";
   return "nobody answers there: is the address right, and does a firewall drop what is sent to it?";
 }
 
@@ -95,14 +99,14 @@ inline Error ConnectToOne(const std::string& addresses, std::chrono::millisecond
   if (GivesUp(gives_up, deadline, wait)) return GivenUp();
   if (connected) return {};
   std::string known, words;  // of which host there is a machine, and what is to be said of each
-  const auto last = std::chrono::steady_clock::now() + kAskFor;  // of all together
   for (size_t at = 0; at < managers->channels().size(); ++at) {
     const std::string address = AddressesOf(addresses)[at];
-    const auto left = LeftUntil(last);
-    const Status host = FindHost(address, left);
+    // Each for itself: one that is silent must not leave the others without.
+    const Status host = FindHost(address, kAskFor);
     const bool is_unknown = host.code() == StatusCode::kNotFound;
-    const std::string why = host.ok() ? address + ": " + WhyUnreached(address, managers->channels()[at], left)
-                                      : std::string(host.message());
+    const std::string why = host.ok()
+                                ? address + ": " + WhyUnreached(address, managers->channels()[at], kAskFor)
+                                : std::string(host.message());
     words += (words.empty() ? "" : "; ") + why;
     if (!is_unknown) known += (known.empty() ? "" : ",") + address;
   }

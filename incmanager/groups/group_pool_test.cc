@@ -118,6 +118,14 @@ TEST_F(GroupPoolTest, WithoutAHostThatLendsItGoesByTheHostsOrIsRefused) {
   EXPECT_EQ(other.Last<Failure>(100)->message, why);
 }
 
+TEST_F(GroupPoolTest, AHostThatLendsByAPortThatIsDownIsNamed) {
+  w.lending.hosts[0].port_is_up = false;
+  Begin(Pooled(Path::kNetwork));
+  EXPECT_EQ(Failed().code, ErrorCode::kNoResource);
+  EXPECT_THAT(Failed().message, HasSubstr("no host that lends memory to mode pooled reaches s1"));
+  EXPECT_THAT(Failed().message, HasSubstr("h3, whose port is down"));
+}
+
 TEST_F(GroupPoolTest, AHostWithTooLittleLeftIsNamedWithBytesNeededAndLeft) {
   w.lending.hosts[0].all_bytes = 100'000;
   Begin(Pooled(Path::kNetwork));
@@ -240,6 +248,17 @@ TEST_F(GroupPoolTest, ASwitchWithoutAPoolIsNamed) {
   Begin(Pooled(Path::kNetwork));
   EXPECT_EQ(Failed().code, ErrorCode::kNoTree);
   EXPECT_EQ(Failed().message, "s1 has no pool (incengine --pool)");
+}
+
+TEST_F(GroupPoolTest, ASwitchThatKnowsNoPrioritiesKeepsNoLimitOfThem) {
+  EngineReport report = w.Report(w.Id("s1"));
+  report.abilities.priorities = false;
+  ASSERT_TRUE(w.switches.Heartbeat(w.now, "s1", &report).ok());
+  GroupSpec spec = Pooled(Path::kNetwork);
+  spec.priority_limit = PriorityOf(0.5);
+  Begin(spec);
+  EXPECT_EQ(Failed().code, ErrorCode::kNoTree);
+  EXPECT_THAT(Failed().message, HasSubstr("knows no priorities, and would not keep their limit"));
 }
 
 // A buffer has 8,192 bytes: of FP32 and of packets of 4,096 bytes two, of blocks four.

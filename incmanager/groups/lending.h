@@ -18,6 +18,7 @@ struct LendingHost {
   NodeId host = kNoNode;
   uint64_t all_bytes = 0;   // for all groups together
   uint64_t left_bytes = 0;  // of these, when groups have had theirs
+  bool port_is_up = true;   // by which it lends
 };
 
 // Whoever knows them.

@@ -113,7 +113,8 @@ std::vector<SwitchOffer> Placer::Offers(const GroupSpec& spec, const SwitchModes
     offer.unusable = from_.switches.Unusable(node, offer.mode);
     offer.lacks = from_.switches.Lacks(node, NeedsOf(spec));
     if (spec.policy == Policy::kTemporal && offer.lacks.empty()) offer.lacks = LacksBlocks(node, offer.mode);
-    if (IsInPool(offer.mode) && offer.lacks.empty()) offer.lacks = from_.switches.LacksPool(node, offer.mode);
+    if (IsInPool(offer.mode) && offer.lacks.empty())
+      offer.lacks = from_.switches.LacksPool(node, offer.mode, spec.priority_limit != 0);
     offer.small_payload = spec.path_mtu > engine.max_path_mtu;
     offer.abilities = engine.abilities;
     offer.max_children = engine.max_children;

@@ -94,6 +94,10 @@ Result<Placer::ServerAt> Placer::ServerOf(const Group& group, const NetworkWay& 
   const LendingHost* most = nullptr;
   std::string unreached;
   for (const LendingHost& host : lend) {
+    if (!host.port_is_up) {
+      unreached += fmt::format("{}{}, whose port is down", unreached.empty() ? "" : ", ", name(host));
+      continue;
+    }
     const auto edge = from_.topology.nodes[host.host].misplaced.empty()
                           ? EdgeToHost(from_.topology, from_.tables, offers, root, host.host)
                           : std::nullopt;

@@ -170,10 +170,13 @@ std::string SwitchTable::Lacks(NodeId node, const Abilities& needs) const {
   return {};
 }
 
-std::string SwitchTable::LacksPool(NodeId node, Mode mode) const {
+std::string SwitchTable::LacksPool(NodeId node, Mode mode, bool priorities) const {
   const EngineReport& engine = entries_[node].engine;
-  if (engine.modes.Contains(mode) && engine.pool_buffer_bytes != 0) return {};
-  return fmt::format("{} has no pool (incengine --pool)", topology_->nodes[node].name);
+  if (!engine.modes.Contains(mode) || engine.pool_buffer_bytes == 0)
+    return fmt::format("{} has no pool (incengine --pool)", topology_->nodes[node].name);
+  if (priorities && !engine.abilities.priorities)
+    return fmt::format("{} knows no priorities, and would not keep their limit", NameAndVersion(node));
+  return {};
 }
 
 std::string SwitchTable::Stopped(NodeId node) const {

@@ -73,7 +73,8 @@ class SwitchTable {
   // leaf1 (version 0.1.0)"; empty if it can.
   std::string Lacks(NodeId node, const Abilities& needs) const;
   // Why the switch cannot sum for a group in this mode, whose payloads lie in a pool; empty if it can.
-  std::string LacksPool(NodeId node, Mode mode) const;
+  // priorities: it has to keep a limit of theirs.
+  std::string LacksPool(NodeId node, Mode mode, bool priorities) const;
   // Why the switch passes nothing on between hosts; empty if it does, as far as one knows. Its agent need not
   // live for that; and a table that is on its way to its engine is there soon.
   std::string Stopped(NodeId node) const;

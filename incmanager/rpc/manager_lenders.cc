@@ -20,9 +20,8 @@ ErrorCode CodeOf(proto::ServerMade::Outcome outcome) {
 std::vector<LendingHost> ManagerState::List() const {
   std::vector<LendingHost> hosts;
   for (const Lenders::Lender& lender : lenders_.List()) {
-    if (!lender.port_is_up) continue;
     const std::optional<NodeId> node = topology_.FindHostByAddress(lender.ip);
-    if (node) hosts.push_back({.host = *node, .all_bytes = lender.bytes});
+    if (node) hosts.push_back({.host = *node, .all_bytes = lender.bytes, .port_is_up = lender.port_is_up});
   }
   return hosts;
 }

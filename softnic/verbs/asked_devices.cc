@@ -23,7 +23,9 @@ struct Kind {
 };
 const std::array<Kind, 3>& Kinds() {
   static const std::array<Kind, 3> kinds = {
-      Kind{"memif", "net_memif{},socket={}", {"role", "id", "secret", "rsize", "socket-abstract"}},
+      Kind{"memif",
+           "net_memif{},socket={}",
+           {"role", "id", "secret", "rsize", "socket-abstract", "bsize", "zero-copy"}},
       Kind{"virtio-user", "net_virtio_user{},path={}", {"queue_size", "server"}}, Kind{"pci", "{1}", {}}};
   return kinds;
 }
