@@ -200,6 +200,9 @@ def test_a_run_that_is_dearer_fails_unless_it_has_no_figures(tmp_path, monkeypat
         monkeypatch.setattr(ledger, name, tmp_path / name)
     monkeypatch.setattr(ledger.compiles, "of_trees", lambda: {})
     ledger.STAGES.write_text(json.dumps({"stage": "netns", "wall": 100, "cpu": 100.0}) + "\n")
+    figures = json.loads(ledger.budget.FILE.read_text(encoding="utf-8"))
+    monkeypatch.setattr(ledger.budget, "FILE", tmp_path / "FILE")
+    ledger.budget.FILE.write_text(json.dumps({**figures, "judged": True}))
     assert ledger.report(told=True) == 0 and "budget: " not in capsys.readouterr().out
     assert ledger.report(told=False) == 1 and "budget: netns computed 100 s, of" in capsys.readouterr().out
     text = (ROOT / "scripts/test").read_text(encoding="utf-8")
